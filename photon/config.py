@@ -1,0 +1,88 @@
+"""The one configuration of an engine: validated when made, never written later. The only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from photon.errors import ConfigError
+
+DEVICES = ("auto", "cpu", "cuda")
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """Options of `Engine`. Every field is set by the user; None or "auto" means chosen at start and said on stderr.
+
+    model             recipe name, folder (config.json, safetensors, tokenizer.json), file, or Hugging Face id
+    revision          revision of a Hugging Face repository; None takes the recipe's
+    device            "auto", "cpu", "cuda" or "cuda:N"
+    dtype             "auto" (float32 on the CPU, bfloat16 on a GPU), "float32", "bfloat16", "float16"
+    pipeline_depth    1: commit each step before the next is launched; 2: overlap them
+    max_batch_size    rows that decode together, 1 to 1,024
+    page_size         positions a page of KV memory, 1 to 256
+    num_pages         pages of KV memory; None takes what max_batch_size full contexts need, within kv_bytes
+    kv_bytes          limit on KV memory in bytes when num_pages is None
+    max_prefill_tokens  positions that one prefill launch takes at most (a longer prompt is taken alone)
+    image_workers     threads that decode and crop pictures
+    max_image_pixels  pictures with more pixels are refused
+    kernels           "auto", "torch" (plain PyTorch twins) or "triton"
+    quiet             do not say model, device and dtype on stderr at start
+    """
+
+    model: str = "photon-tiny"
+    revision: str | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    pipeline_depth: int = 2
+    max_batch_size: int = 8
+    page_size: int = 16
+    num_pages: int | None = None
+    kv_bytes: int = 2**30
+    max_prefill_tokens: int = 4096
+    image_workers: int = 2
+    max_image_pixels: int = 50_000_000
+    kernels: str = "auto"
+    quiet: bool = False
+
+    @classmethod
+    def from_options(cls, model: str | Path = "photon-tiny", **options: Any) -> EngineConfig:
+        """As the constructor, but an unknown option is a ConfigError that lists the known ones."""
+        known = [f.name for f in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise ConfigError(f"unknown option {name!r}; known options: {', '.join(known)}")
+        return cls(model=str(model), **options)
+
+    def __post_init__(self) -> None:
+        _check_choice("dtype", self.dtype, DTYPES)
+        _check_choice("kernels", self.kernels, ("auto", "torch", "triton"))
+        if self.device not in DEVICES and not (self.device.startswith("cuda:") and self.device[5:].isdigit()):
+            raise ConfigError(f"device must be one of auto, cpu, cuda, cuda:N, got {self.device!r}")
+        _check_range("pipeline_depth", self.pipeline_depth, 1, 2)
+        _check_range("max_batch_size", self.max_batch_size, 1, 1024)
+        _check_range("page_size", self.page_size, 1, 256)
+        _check_range("max_prefill_tokens", self.max_prefill_tokens, 1, 2**20)
+        _check_range("image_workers", self.image_workers, 1, 256)
+        _check_range("max_image_pixels", self.max_image_pixels, 1, 2**40)
+        _check_range("kv_bytes", self.kv_bytes, 1, 2**48)
+        if self.num_pages is not None:
+            _check_range("num_pages", self.num_pages, 1, 2**31 - 2)
+
+
+def hub_offline() -> bool:
+    """Whether the user asked that nothing be fetched (HF_HUB_OFFLINE)."""
+    return os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def _check_range(name: str, value: int, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ConfigError(f"{name} must be a whole number in [{low}, {high}], got {value!r}")

@@ -1,0 +1,54 @@
+"""What a model must offer to the runner. The runner is its only caller; the model never calls back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from photon.kernels.attention import Attend
+    from photon.request import PreparedImage
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Sizes that the runner and the KV cache need. `vocab_size` counts the logits; ids at or above `num_tokens`, the
+    tokenizer's length, are never sampled (P8). `coord_id` is the id that GROUNDED text reads as a coordinate."""
+
+    dim: int
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    num_tokens: int
+    max_context: int
+    coord_id: int | None
+
+
+class Model(Protocol):
+    """T positions, B rows, D model width, V vocabulary. All tensors on the model's device."""
+
+    @property
+    def spec(self) -> ModelSpec: ...
+
+    def encode_images(self, images: list[PreparedImage]) -> list[Tensor]:
+        """Projected features [positions, D] of each image; all crops of all images go through the tower together."""
+        ...
+
+    def embed(self, ids_T: Tensor, values_T2: Tensor, value_sizes_T: Tensor) -> Tensor:
+        """[T, D]: the table's row for an id; where value_sizes is 1 or 2 the encoded coordinate or size instead."""
+        ...
+
+    def forward(self, embeds_TD: Tensor, positions_T: Tensor, attend: Attend) -> Tensor:
+        """All layers; the last hidden state [T, D], before the final norm."""
+        ...
+
+    def logits(self, hidden_BD: Tensor) -> Tensor:
+        """[B, V] float32."""
+        ...
+
+    def read_values(self, hidden_BD: Tensor) -> tuple[Tensor, Tensor]:
+        """Coordinate [B] and size [B, 2] that each hidden state stands for, float32; argmax over the bins."""
+        ...
