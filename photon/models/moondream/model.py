@@ -1,0 +1,79 @@
+"""A loaded Moondream model, as the runner sees it: the plain functions bound to weights and configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from photon.kernels.attention import Attend
+from photon.models.base import ModelSpec
+from photon.models.moondream import region, text, vision
+from photon.models.moondream.config import MoondreamConfig
+from photon.models.moondream.weights import MoondreamWeights
+from photon.request import PreparedImage
+
+
+@dataclass(frozen=True)
+class MoondreamModel:
+    """Implements `models.base.Model`. `num_tokens` is the tokenizer's length, `coord_id` the recipe's."""
+
+    config: MoondreamConfig
+    weights: MoondreamWeights
+    num_tokens: int
+    coord_id: int | None
+
+    @property
+    def spec(self) -> ModelSpec:
+        t = self.config.text
+        return ModelSpec(
+            dim=t.dim,
+            num_layers=t.n_layers,
+            num_kv_heads=t.n_kv_heads,
+            head_dim=t.head_dim,
+            vocab_size=t.vocab_size,
+            num_tokens=min(self.num_tokens, t.vocab_size),
+            max_context=t.max_context,
+            coord_id=self.coord_id,
+        )
+
+    def encode_images(self, images: list[PreparedImage]) -> list[Tensor]:
+        """[P, D] for each image; all crops of all images in one pass."""
+        w, c = self.weights.vision, self.config.vision
+        counts = [len(image.crops) for image in images]
+        crops = torch.from_numpy(np.concatenate([image.crops for image in images])).to(w.pos_emb.device)
+        features_NPE = vision.encode_crops(w, c, vision.normalize_crops(crops, w.pos_emb.dtype))
+        starts = [0, *accumulate(counts)]
+        pooled = [
+            vision.pool_tiles(c, features_NPE[start + 1 : start + count][None], image.tiling)
+            for start, count, image in zip(starts, counts, images, strict=False)
+        ]
+        whole_NPE = features_NPE[starts[:-1]]
+        return list(vision.project(w, whole_NPE, torch.cat(pooled)))
+
+    def embed(self, ids_T: Tensor, values_T2: Tensor, value_sizes_T: Tensor) -> Tensor:
+        """[T, D]: table rows, or the encoded coordinate or size where the position carries one."""
+        w = self.weights.region
+        embeds_TD = self.weights.text.wte[ids_T]
+        coordinates = region.encode_coordinate(w, values_T2[:, 0])
+        sizes = region.encode_size(w, values_T2)
+        kind = value_sizes_T[:, None]
+        return torch.where(kind == 1, coordinates, torch.where(kind == 2, sizes, embeds_TD))
+
+    def forward(self, embeds_TD: Tensor, positions_T: Tensor, attend: Attend) -> Tensor:
+        return text.text_forward(self.weights.text, self.config.text, embeds_TD, positions_T, attend)
+
+    def logits(self, hidden_BD: Tensor) -> Tensor:
+        return text.lm_logits(self.weights.text, hidden_BD).float()
+
+    def read_values(self, hidden_BD: Tensor) -> tuple[Tensor, Tensor]:
+        """Coordinate [B] and size [B, 2], by argmax over the bins."""
+        w = self.weights.region
+        coordinates, sizes = region.coordinate_logits(w, hidden_BD), region.size_logits(w, hidden_BD)
+        return (
+            region.bins_to_coordinate(coordinates.argmax(-1), coordinates.shape[-1]),
+            region.bins_to_size(sizes.argmax(-1), sizes.shape[-1]),
+        )
