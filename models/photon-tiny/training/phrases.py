@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 COLOURS = ["red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white", "gray"]
 NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -62,17 +63,9 @@ CAPTION_OPENERS = {
 LARGEST = " The largest is{the}."
 
 
-def indefinite(noun: str) -> str:
-    """The noun with its article: "a dog", "an apple"."""
-    silent = ("hour", "honest")
-    like_you = ("uni", "use", "ufo", "uk", "eur", "one", "ukulele")
-    vowel = (noun[0].lower() in "aeiou" and not noun.lower().startswith(like_you)) or noun.lower().startswith(silent)
-    return f"{'an' if vowel or noun.lower().startswith('umbrella') else 'a'} {noun}"
-
-
-def forms(noun: str, plural: str) -> dict[str, str]:
+def forms(entry: Mapping[str, Any]) -> dict[str, str]:
     """The pieces that a noun can be: each begins with a space but for the two that open an answer."""
-    phrase = indefinite(noun)
+    noun, plural, phrase = entry["noun"], entry["plural"], f"{entry['article']} {entry['noun']}"
     return {
         "one": f" {noun}",
         "many": f" {plural}",
@@ -109,18 +102,19 @@ def literals() -> list[str]:
     return sorted({*fixed, *openers, *sides, *places, *glue})
 
 
-def corpus_lines(vocabulary: Sequence[Mapping[str, str]], seed: int = 0) -> list[str]:
-    """Text like that of training, for the tokenizer: `vocabulary` entries have "noun" and "plural"."""
+def corpus_lines(vocabulary: Sequence[Mapping[str, Any]], seed: int = 0) -> list[str]:
+    """Text like that of training, for the tokenizer: `vocabulary` entries have noun, plural, article and aliases."""
     rng = random.Random(seed)
     lines = []
-    words = [forms(entry["noun"], entry["plural"]) for entry in vocabulary]
-    for word in words:
+    words = [forms(entry) for entry in vocabulary]
+    for entry, word in zip(vocabulary, words, strict=True):
         other = rng.choice(words)
         side = rng.choice(rng.choice(SIDES))
         values = {**word, "other": other["the"], "side": side, "colour": f" {rng.choice(COLOURS)}"}
         questions = rng.sample([*all_questions(), LARGEST], 12)
         lines += [t.format(**values) for t in [*DETECT, *DETECT_COLOURED, *questions]]
         lines += [word["bare"], f"{rng.choice(COLOURS)}", f"{rng.randrange(MAX_COUNT)}", rng.choice(["Yes", "No"])]
+        lines += [f" {alias}" for alias in entry["aliases"]]
         lines += [_caption(rng, [word, *rng.sample(words, rng.randrange(4))]) for _ in range(4)]
     return lines
 
