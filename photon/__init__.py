@@ -1,0 +1,90 @@
+"""Photon: points, boxes, answers and captions from pictures. Names load when first used, so the import stays light."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from photon.config import EngineConfig
+    from photon.engine import Engine
+    from photon.errors import (
+        ConfigError,
+        ConstraintError,
+        EngineError,
+        ImageError,
+        ModelError,
+        PhotonError,
+        RequestError,
+    )
+    from photon.results import (
+        Box,
+        CaptionResult,
+        DetectResult,
+        Grounding,
+        Metrics,
+        Point,
+        PointResult,
+        QueryResult,
+        Reasoning,
+    )
+
+_HOMES = {
+    "photon.config": ("EngineConfig",),
+    "photon.engine": ("Engine",),
+    "photon.errors": (
+        "ConfigError",
+        "ConstraintError",
+        "EngineError",
+        "ImageError",
+        "ModelError",
+        "PhotonError",
+        "RequestError",
+    ),
+    "photon.results": (
+        "Box",
+        "CaptionResult",
+        "DetectResult",
+        "Grounding",
+        "Metrics",
+        "Point",
+        "PointResult",
+        "QueryResult",
+        "Reasoning",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Box",
+    "CaptionResult",
+    "ConfigError",
+    "ConstraintError",
+    "DetectResult",
+    "Engine",
+    "EngineConfig",
+    "EngineError",
+    "Grounding",
+    "ImageError",
+    "Metrics",
+    "ModelError",
+    "PhotonError",
+    "Point",
+    "PointResult",
+    "QueryResult",
+    "Reasoning",
+    "RequestError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'photon' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

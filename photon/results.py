@@ -1,0 +1,227 @@
+"""What the engine hands back: points, boxes, and one result a skill. Frozen; coordinates are checked when made.
+
+Coordinates are fractions of the upright picture's sides, x to the right, y downward, always within [0, 1].
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from PIL.Image import Image
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place. `score`: probability that the model gave to "another object" against "end" there; None if not asked."""
+
+    x: float
+    y: float
+    score: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_fractions(self, x=self.x, y=self.y)
+        _check_score(self, self.score)
+
+    def to_pixels(self, width: int, height: int) -> tuple[int, int]:
+        """(column, row) of the pixel that holds the point, within the picture."""
+        return min(int(self.x * width), width - 1), min(int(self.y * height), height - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle, x_min <= x_max and y_min <= y_max. `score` as for a Point, at the object's start."""
+
+    x_min: float
+    y_min: float
+    x_max: float
+    y_max: float
+    score: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_fractions(self, x_min=self.x_min, y_min=self.y_min, x_max=self.x_max, y_max=self.y_max)
+        _check_score(self, self.score)
+        if self.x_min > self.x_max or self.y_min > self.y_max:
+            raise ValueError(f"the corners of {self} are not in order")
+
+    @classmethod
+    def from_center(cls, x: float, y: float, *, width: float, height: float, score: float | None = None) -> Box:
+        """The box around (x, y), cut at the picture's edges."""
+        left, top, right, bottom = x - width / 2, y - height / 2, x + width / 2, y + height / 2
+        return cls(_clamp(left), _clamp(top), _clamp(right), _clamp(bottom), score)
+
+    def to_pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
+        """(left, top, right, bottom) rounded to pixel edges, as Pillow's `crop` takes them."""
+        return (
+            round(self.x_min * width),
+            round(self.y_min * height),
+            round(self.x_max * width),
+            round(self.y_max * height),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """Where a request's time went, in milliseconds, and its tokens. Set by the engine.
+
+    `queue_ms` waiting for the tick thread to admit it, `image_ms` decoding and cropping, `prefill_ms` the prompt,
+    `decode_ms` from the first token to the last, `total_ms` from the call to the result.
+    """
+
+    queue_ms: float = 0.0
+    image_ms: float = 0.0
+    prefill_ms: float = 0.0
+    time_to_first_token_ms: float = 0.0
+    decode_ms: float = 0.0
+    total_ms: float = 0.0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """The points that characters [start, end) of a reasoning text speak of."""
+
+    start: int
+    end: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What the model wrote before its answer."""
+
+    text: str
+    grounding: tuple[Grounding, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(ABC):
+    """What every skill's result has. Set by the task; two results are equal when they say the same.
+
+    `truncated`: the answer was cut by a limit (tokens, objects or the context), so more might have come.
+    `image`: the upright picture that was asked about, for `draw`.
+    """
+
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    truncated: bool
+    metrics: Metrics = field(compare=False)
+    image: Image | None = field(default=None, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Moondream's JSON shape, with `finish_reason` and `metrics`; every value is JSON."""
+        metrics = {name: round(value, 3) for name, value in asdict(self.metrics).items()}
+        return {**self._answer(), "finish_reason": self.finish_reason, "metrics": metrics}
+
+    def draw(self, label: str | None = None) -> Image:
+        """A copy of the picture with the answer on it; `label` names the objects. ValueError without a picture."""
+        if self.image is None:
+            raise ValueError("this answer has no picture to draw on")
+        return self._draw_on(self.image, label)
+
+    @abstractmethod
+    def _answer(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _draw_on(self, image: Image, label: str | None) -> Image: ...
+
+
+@dataclass(frozen=True)
+class CaptionResult(Result):
+    caption: str
+
+    def _answer(self) -> dict[str, Any]:
+        return {"caption": self.caption}
+
+    def _draw_on(self, image: Image, label: str | None) -> Image:
+        from photon.draw import draw_text
+
+        return draw_text(image, self.caption)
+
+
+@dataclass(frozen=True)
+class QueryResult(Result):
+    answer: str
+    reasoning: Reasoning | None = None
+
+    def _answer(self) -> dict[str, Any]:
+        if self.reasoning is None:
+            return {"answer": self.answer}
+        grounding = [
+            {"start_idx": g.start, "end_idx": g.end, "points": [[p.x, p.y] for p in g.points]}
+            for g in self.reasoning.grounding
+        ]
+        return {"answer": self.answer, "reasoning": {"text": self.reasoning.text, "grounding": grounding}}
+
+    def _draw_on(self, image: Image, label: str | None) -> Image:
+        from photon.draw import draw_points, draw_text
+
+        groundings = self.reasoning.grounding if self.reasoning else ()
+        pointed = draw_points(image, [point for g in groundings for point in g.points], label)
+        return draw_text(pointed, self.answer)
+
+
+@dataclass(frozen=True)
+class PointResult(Result):
+    """Iterates over its points."""
+
+    points: tuple[Point, ...]
+
+    def __iter__(self) -> Iterator[Point]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def _answer(self) -> dict[str, Any]:
+        return {"points": [{"x": p.x, "y": p.y} for p in self.points]}
+
+    def _draw_on(self, image: Image, label: str | None) -> Image:
+        from photon.draw import draw_points
+
+        return draw_points(image, self.points, label)
+
+
+@dataclass(frozen=True)
+class DetectResult(Result):
+    """Iterates over its boxes."""
+
+    boxes: tuple[Box, ...]
+
+    def __iter__(self) -> Iterator[Box]:
+        return iter(self.boxes)
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def _answer(self) -> dict[str, Any]:
+        corners = ("x_min", "y_min", "x_max", "y_max")
+        return {"objects": [{name: getattr(box, name) for name in corners} for box in self.boxes]}
+
+    def _draw_on(self, image: Image, label: str | None) -> Image:
+        from photon.draw import draw_boxes
+
+        return draw_boxes(image, self.boxes, label)
+
+
+def _check_fractions(owner: object, **values: float) -> None:
+    for name, value in values.items():
+        if not 0 <= value <= 1:  # NaN fails every comparison
+            raise ValueError(f"{name} of a {type(owner).__name__} must be in [0, 1], got {value!r}")
+
+
+def _check_score(owner: object, score: float | None) -> None:
+    if score is not None:
+        _check_fractions(owner, score=score)
+
+
+def _clamp(value: float) -> float:
+    """Within [0, 1]; NaN stays, for the check to find."""
+    return 0.0 if value < 0 else 1.0 if value > 1 else value
