@@ -29,7 +29,6 @@ class EngineConfig:
     max_prefill_tokens  positions that one prefill launch takes at most (a longer prompt is taken alone)
     image_workers     threads that decode and crop pictures
     max_image_pixels  pictures with more pixels are refused
-    kernels           "auto", "torch" (plain PyTorch twins) or "triton"
     quiet             do not say model, device and dtype on stderr at start
     """
 
@@ -45,7 +44,6 @@ class EngineConfig:
     max_prefill_tokens: int = 4096
     image_workers: int = 2
     max_image_pixels: int = 50_000_000
-    kernels: str = "auto"
     quiet: bool = False
 
     @classmethod
@@ -59,7 +57,6 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         _check_choice("dtype", self.dtype, DTYPES)
-        _check_choice("kernels", self.kernels, ("auto", "torch", "triton"))
         if self.device not in DEVICES and not (self.device.startswith("cuda:") and self.device[5:].isdigit()):
             raise ConfigError(f"device must be one of auto, cpu, cuda, cuda:N, got {self.device!r}")
         _check_range("pipeline_depth", self.pipeline_depth, 1, 2)

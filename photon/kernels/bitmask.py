@@ -1,0 +1,31 @@
+"""The mask format of every constraint, int32 words of 32 ids each (bit i of word i // 32 = id i may be said), on a
+device and on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BITS = 32
+
+
+def num_words(vocab_size: int) -> int:
+    return -(-vocab_size // BITS)
+
+
+def allow_below(vocab_size: int, num_tokens: int, banned: Iterable[int] = ()) -> np.ndarray:
+    """int32 [words]: ids under `num_tokens` are allowed, but for the banned."""
+    allowed = np.zeros(num_words(vocab_size) * BITS, dtype=bool)
+    allowed[:num_tokens] = True
+    allowed[list(banned)] = False
+    return np.packbits(allowed, bitorder="little").view(np.int32)
+
+
+def apply_bitmask(logits_BV: Tensor, mask_BW: Tensor) -> Tensor:
+    """Logits with minus infinity wherever the bit is not set."""
+    shifts = torch.arange(BITS, device=mask_BW.device, dtype=torch.int32)
+    bits_BV = ((mask_BW[:, :, None] >> shifts) & 1).flatten(1)[:, : logits_BV.shape[1]]
+    return logits_BV.masked_fill(bits_BV == 0, -torch.inf)

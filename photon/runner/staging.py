@@ -1,0 +1,70 @@
+"""From a plan to a slot's pinned input buffers: plain numpy, no device work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from photon.kernels.attention import AttentionPlan
+from photon.request import Role, Token
+from photon.runner.plan import Plan, PlannedRow
+from photon.runner.sampler import uniform
+from photon.runner.slot import SlotBuffers
+
+
+def stage_forward(buffers: SlotBuffers, plan: Plan, page_size: int) -> int:
+    """Fill the inputs of the step's forward; the number of new positions."""
+    filled = 0
+    for i, row in enumerate(plan.rows):
+        here = slice(filled, filled + row.length)
+        positions = np.arange(row.start, row.start + row.length)
+        pages = np.asarray(row.pages)
+        buffers.positions.array[here] = positions
+        buffers.kv_slots.array[here] = pages[positions // page_size] * page_size + positions % page_size
+        buffers.page_table.array[i, : len(pages)] = pages
+        buffers.page_table.array[i, len(pages) :] = 0
+        buffers.lengths.array[i] = row.start + row.length
+        buffers.last.array[i] = here.stop - 1
+        buffers.carry.array[i] = row.row
+        if plan.is_prefill:
+            _stage_prompt(buffers, here, row.request.prompt.tokens)
+        filled = here.stop
+    return filled
+
+
+def _stage_prompt(buffers: SlotBuffers, here: slice, tokens: tuple[Token, ...]) -> None:
+    buffers.ids.array[here] = [max(token.id, 0) for token in tokens]  # an image's positions are filled later
+    buffers.value_sizes.array[here] = [len(token.value) for token in tokens]
+    for index, token in enumerate(tokens):
+        if token.value:
+            buffers.values.array[here.start + index, : len(token.value)] = token.value
+
+
+def stage_sampling(buffers: SlotBuffers, plan: Plan, base_mask: Callable[[tuple[int, ...]], int]) -> None:
+    """Fill what sampling needs and is known before the masks. `base_mask` gives the index of a ban's constant mask."""
+    for i, row in enumerate(plan.rows):
+        request = row.request
+        buffers.base_mask.array[i] = base_mask(request.banned_ids if row.token_index > 0 else ())
+        buffers.end_id.array[i] = min(request.stop_ids, default=0)
+        buffers.temperature.array[i] = request.sampling.temperature
+        buffers.top_p.array[i] = request.sampling.top_p
+        buffers.uniform.array[i] = uniform(request.sampling.seed, row.token_index)
+        buffers.is_masked.array[i] = False
+        buffers.role.array[i] = Role.TEXT
+
+
+def attention_plan(buffers: SlotBuffers, rows: tuple[PlannedRow, ...], num_positions: int) -> AttentionPlan:
+    """The attention metadata of the step, over the slot's device buffers."""
+    count = len(rows)
+    return AttentionPlan(
+        slots_T=buffers.kv_slots.device[:num_positions],
+        page_table_BP=buffers.page_table.device[:count],
+        lengths_B=buffers.lengths.device[:count],
+        query_lengths=[row.length for row in rows],
+        key_lengths=[row.start + row.length for row in rows],
+        blocks=[
+            tuple((span.block_start, span.end) for span in row.request.prompt.images) if row.start == 0 else ()
+            for row in rows
+        ],
+    )
