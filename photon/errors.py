@@ -25,5 +25,9 @@ class ConstraintError(PhotonError):
     """A grammar that does not compile, or an answer that reached a state where nothing may be said."""
 
 
+class NumericsError(PhotonError, ArithmeticError):
+    """The model's logits were not finite, so that no token could be sampled. Ends the one request."""
+
+
 class EngineError(PhotonError, RuntimeError):
     """The engine is closed, or its tick thread has died; `__cause__` holds the reason."""

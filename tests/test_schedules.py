@@ -1,0 +1,41 @@
+"""1,000 random schedules at depth 1 and 2: every invariant at every tick, every request as in its solo run (P9)."""
+
+from collections import Counter
+
+import pytest
+from schedules import run_schedule, solo_runs
+
+NUM_SCHEDULES = 1000
+BATCH = 100
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("first", range(0, NUM_SCHEDULES, BATCH))
+def test_requests_say_what_they_say_alone(first: int, depth: int) -> None:
+    for seed in range(first, first + BATCH):
+        run_schedule(seed, depth)
+
+
+def test_the_schedules_reach_every_way_to_end() -> None:
+    ways = Counter((outcome.reason, outcome.error) for seed in range(BATCH) for outcome in solo_runs(seed))
+    for way in [
+        ("stop", ""),
+        ("length", ""),
+        ("error", "ConstraintError"),
+        ("error", "NumericsError"),
+        ("refused", ""),
+    ]:
+        assert ways[way] >= 10, ways
+    runs = [run_schedule(seed, 2) for seed in range(BATCH)]
+    cancelled = [i for run in runs for i, update in run.ended.items() if update.finish_reason == "cancelled"]
+    zombies = sum(run.scheduler.stats().num_zombie_rows for run in runs)
+    prefills = [len(plan.rows) for run in runs for plan in run.runner.plans if plan.is_prefill]
+    assert len(cancelled) >= 50 and zombies >= 50 and max(prefills) >= 3
+
+
+def test_at_depth_1_only_a_dead_end_makes_a_zombie() -> None:
+    """Its forward has run when its mask turns out to allow nothing."""
+    for seed in range(BATCH):
+        run = run_schedule(seed, 1)
+        kinds = [run.schedule.arrivals[i].kind for i, update in run.ended.items() if update.error is not None]
+        assert run.scheduler.stats().num_zombie_rows == kinds.count("dead end")
