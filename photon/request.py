@@ -121,7 +121,7 @@ class Request:
 
     `max_tokens` bounds the answer: all generated tokens, or, with `answer_mark`, those after its first occurrence.
     `limit_tokens` bounds all generated tokens, the stop token included. `banned_ids` are never said after the first
-    generated token (`ban_first`: nor as the first); a constrained request has none.
+    generated token; a constrained request has none.
     """
 
     id: int

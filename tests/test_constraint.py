@@ -1,4 +1,4 @@
-"""Masks walked by hand, dead ends and refusals, the compile cache, and reasoning against a grammar that says the same."""
+"""Masks walked by hand, dead ends, refusals, the compile cache, and reasoning against a grammar that says the same."""
 
 from __future__ import annotations
 
@@ -157,9 +157,10 @@ def test_many_threads_compile_at_once(vocabulary: Vocabulary) -> None:
 def test_reasoning_by_hand(compiler: ConstraintCompiler) -> None:
     constraint = compiler.reasoning(answer_mark=3, banned_ids=(0, 6), limit=3)
     everything = set(range(NUM_TOKENS))
-    assert (allowed(constraint), constraint.role) == (everything - {0, 6}, Role.GROUNDED)
-    for token_id in (5, 7, 40):
+    assert (allowed(constraint), constraint.role) == (everything - {0}, Role.GROUNDED)  # the first is free, but no end
+    for token_id in (6, 5, 7):
         constraint.advance(token_id)
+        assert allowed(constraint) == (everything - {0, 6} if token_id != 7 else {3})
     assert (allowed(constraint), constraint.role) == ({3}, Role.GROUNDED)  # cut by its limit
     constraint.advance(3)
     assert (allowed(constraint), constraint.role) == (everything, Role.TEXT)
@@ -174,6 +175,7 @@ def test_reasoning_by_hand(compiler: ConstraintCompiler) -> None:
 
 def test_reasoning_refuses_what_is_banned(compiler: ConstraintCompiler) -> None:
     constraint = compiler.reasoning(answer_mark=3, banned_ids=(0, 6), limit=3)
+    constraint.advance(40)
     for token_id in (0, 6, -1, NUM_TOKENS, VOCAB_SIZE, 10**6):
         with pytest.raises(ConstraintError, match=f"id {token_id} may not be said"):
             constraint.advance(token_id)
@@ -184,8 +186,9 @@ def test_reasoning_refuses_what_is_banned(compiler: ConstraintCompiler) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_reasoning_equals_its_grammar(compiler: ConstraintCompiler, seed: int) -> None:
     rng = random.Random(seed)
-    limit = rng.randint(0, 12)
-    grammar = f"""root ::= ExcludeToken(0,3,6){{0,{limit}}} Token(3) (ExcludeToken(0) ExcludeToken(0,3)*)?"""
+    limit = rng.randint(1, 12)
+    thinking = f"ExcludeToken(0,3) ExcludeToken(0,3,6){{0,{limit - 1}}}"
+    grammar = f"root ::= ({thinking})? Token(3) (ExcludeToken(0) ExcludeToken(0,3)*)?"
     oracle: GrammarConstraint = compiler.from_grammar(grammar, (Role.TEXT,))
     constraint = compiler.reasoning(answer_mark=3, banned_ids=(0, 6), limit=limit)
     for _ in range(40):

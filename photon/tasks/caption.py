@@ -1,0 +1,70 @@
+"""Caption: one text about a picture, in three lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from photon.errors import RequestError
+from photon.request import PreparedImage, Request, Sampling, Token
+from photon.results import CaptionResult, FinishReason, Metrics
+from photon.tasks.checks import check_whole
+from photon.tasks.context import TaskContext
+from photon.tasks.prompt import build_prompt, plain, require_image, room_after
+from photon.tasks.text import MAX_TOKENS, banned_in_answer, decode_answer
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+LENGTHS = ("short", "normal", "long")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionTask:
+    """`max_tokens` bounds the caption; the context bounds it too."""
+
+    length: str = "normal"
+    max_tokens: int = MAX_TOKENS
+    sampling: Sampling = field(default_factory=Sampling)
+
+    def __post_init__(self) -> None:
+        if self.length not in LENGTHS:
+            raise RequestError(f"length must be one of {', '.join(LENGTHS)}, got {self.length!r}")
+        check_whole("max_tokens", self.max_tokens, 1, 2**31)
+
+    def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
+        recipe = context.recipe
+        if self.length not in recipe.templates.caption:
+            known = ", ".join(recipe.templates.caption)
+            raise RequestError(f"{recipe.name} has no caption of length {self.length!r}; it has {known}")
+        body = plain(recipe.templates.caption[self.length])
+        prompt = build_prompt(context, require_image("caption", image), body)
+        limit = min(self.max_tokens, room_after(context, prompt))
+        return Request(
+            id=request_id,
+            prompt=prompt,
+            max_tokens=limit,
+            limit_tokens=limit,
+            stop_ids=frozenset([recipe.ids.eos]),
+            sampling=self.sampling,
+            banned_ids=banned_in_answer(recipe),
+        )
+
+    def parse(
+        self,
+        context: TaskContext,
+        tokens: tuple[Token, ...],
+        finish_reason: FinishReason,
+        *,
+        metrics: Metrics,
+        image: Image | None = None,
+    ) -> CaptionResult:
+        """`tokens` without the stop token; `image` is the upright picture."""
+        return CaptionResult(
+            caption=decode_answer(context, tokens),
+            token_ids=tuple(token.id for token in tokens),
+            finish_reason=finish_reason,
+            truncated=finish_reason == "length",
+            metrics=metrics,
+            image=image,
+        )

@@ -1,0 +1,69 @@
+"""Detect: a box around every object of a name in a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from photon.request import PreparedImage, Request, Role, Sampling, Token
+from photon.results import Box, DetectResult, FinishReason, Metrics
+from photon.tasks.checks import check_text
+from photon.tasks.context import TaskContext
+from photon.tasks.objects import MAX_OBJECTS, build_objects, check_max_objects, complete_objects, finish_of_objects
+from photon.tasks.prompt import build_prompt, fill_template, require_image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+ROLES = (Role.X, Role.Y, Role.SIZE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectTask:
+    """`max_objects` in [1, 1000]."""
+
+    object: str
+    max_objects: int = MAX_OBJECTS
+    sampling: Sampling = field(default_factory=Sampling)
+
+    def __post_init__(self) -> None:
+        check_text("object", self.object)
+        check_max_objects(self.max_objects)
+
+    def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
+        """RequestError without a picture, or when the prompt does not fit into the context."""
+        recipe = context.recipe
+        body = fill_template(context, recipe.templates.detect, self.object)
+        return build_objects(
+            request_id,
+            context,
+            build_prompt(context, require_image("detect", image), body),
+            grammar=recipe.grammars["detect"],
+            roles=ROLES,
+            max_objects=self.max_objects,
+            sampling=self.sampling,
+        )
+
+    def parse(
+        self,
+        context: TaskContext,
+        tokens: tuple[Token, ...],
+        finish_reason: FinishReason,
+        *,
+        metrics: Metrics,
+        image: Image | None = None,
+    ) -> DetectResult:
+        """`tokens` without the stop token; `image` is the upright picture. As many boxes as asked for: truncated."""
+        objects = complete_objects(tokens, ROLES, self.max_objects)
+        finish_reason = finish_of_objects(finish_reason, len(objects), self.max_objects)
+        return DetectResult(
+            boxes=tuple(
+                Box.from_center(x, y, width=width, height=height, score=score)
+                for (x, y, width, height), score in objects
+            ),
+            token_ids=tuple(token.id for token in tokens),
+            finish_reason=finish_reason,
+            truncated=finish_reason == "length",
+            metrics=metrics,
+            image=image,
+        )

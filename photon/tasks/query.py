@@ -1,0 +1,102 @@
+"""Query: a question, about a picture or not, answered in text; with reasoning, the model thinks and points first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from photon.errors import RequestError
+from photon.request import PreparedImage, Prompt, Request, Sampling, Token
+from photon.results import FinishReason, Metrics, QueryResult
+from photon.tasks.checks import SpatialRef, check_refs, check_text, check_whole
+from photon.tasks.context import TaskContext
+from photon.tasks.prompt import build_prompt, fill_template, room_after
+from photon.tasks.reasoning import parse_reasoning, split_at_mark
+from photon.tasks.text import MAX_TOKENS, banned_in_answer, decode_answer
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryTask:
+    """`max_tokens` bounds the answer and `max_reasoning_tokens` what is thought before it; the context bounds both."""
+
+    question: str
+    reasoning: bool = False
+    spatial_refs: Sequence[SpatialRef] = ()
+    max_tokens: int = MAX_TOKENS
+    max_reasoning_tokens: int = MAX_TOKENS
+    sampling: Sampling = field(default_factory=Sampling)
+
+    def __post_init__(self) -> None:
+        check_text("question", self.question)
+        check_whole("max_tokens", self.max_tokens, 1, 2**31)
+        check_whole("max_reasoning_tokens", self.max_reasoning_tokens, 1, 2**31)
+        object.__setattr__(self, "spatial_refs", check_refs(self.spatial_refs))
+
+    def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
+        if self.spatial_refs and image is None:
+            raise RequestError("spatial_refs need an image to refer to")
+        template = context.recipe.templates.query
+        tail = template.reasoning_suffix if self.reasoning else template.answer_suffix
+        if tail is None or (self.reasoning and not context.recipe.can_reason):
+            raise RequestError(f"{context.recipe.name} cannot reason: ask with reasoning=False")
+        body = fill_template(context, template, self.question, self.spatial_refs, tail)
+        prompt = build_prompt(context, image, body)
+        build = self._build_reasoning if self.reasoning else self._build_plain
+        return build(request_id, context, prompt)
+
+    def _build_plain(self, request_id: int, context: TaskContext, prompt: Prompt) -> Request:
+        limit = min(self.max_tokens, room_after(context, prompt))
+        return Request(
+            id=request_id,
+            prompt=prompt,
+            max_tokens=limit,
+            limit_tokens=limit,
+            stop_ids=frozenset([context.recipe.ids.eos]),
+            sampling=self.sampling,
+            banned_ids=banned_in_answer(context.recipe),
+        )
+
+    def _build_reasoning(self, request_id: int, context: TaskContext, prompt: Prompt) -> Request:
+        ids = context.recipe.ids
+        assert ids.answer is not None
+        room = room_after(context, prompt)
+        num_thoughts = max(0, min(self.max_reasoning_tokens, room - 2))  # leaves room for the mark and one token
+        return Request(
+            id=request_id,
+            prompt=prompt,
+            max_tokens=self.max_tokens,
+            limit_tokens=min(num_thoughts + 1 + self.max_tokens, room),
+            stop_ids=frozenset([ids.eos]),
+            sampling=self.sampling,
+            constraint=context.constraints.reasoning(
+                answer_mark=ids.answer,
+                banned_ids=tuple(i for i in (ids.eos, ids.size) if i is not None),
+                limit=num_thoughts,
+            ),
+            answer_mark=ids.answer,
+        )
+
+    def parse(
+        self,
+        context: TaskContext,
+        tokens: tuple[Token, ...],
+        finish_reason: FinishReason,
+        *,
+        metrics: Metrics,
+        image: Image | None = None,
+    ) -> QueryResult:
+        """`tokens` without the stop token; `image` is the upright picture."""
+        thoughts, answer = split_at_mark(tokens, context.recipe.ids.answer) if self.reasoning else ((), tokens)
+        return QueryResult(
+            answer=decode_answer(context, answer),
+            reasoning=parse_reasoning(context, thoughts) if self.reasoning else None,
+            token_ids=tuple(token.id for token in tokens),
+            finish_reason=finish_reason,
+            truncated=finish_reason == "length",
+            metrics=metrics,
+            image=image,
+        )
