@@ -1,0 +1,1 @@
+from photon.engine.engine import Engine as Engine

@@ -1,0 +1,110 @@
+"""From a configuration to a model in memory, its tokenizer, and what tasks must know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PIL import Image
+
+from photon.cache.kv import PageShape, allocate_kv
+from photon.cache.pages import PagePool
+from photon.config import EngineConfig
+from photon.constraint.compiler import ConstraintCompiler
+from photon.constraint.vocabulary import Vocabulary
+from photon.device import Device
+from photon.errors import ConfigError, ModelError
+from photon.images.crops import prepare_image
+from photon.models.base import Model
+from photon.models.source import ModelSource, find_model
+from photon.request import PreparedImage
+from photon.runner.runner import ModelRunner
+from photon.scheduler.scheduler import Scheduler
+from photon.tasks.context import TaskContext
+from photon.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """`prepare` cuts an upright picture as this model wants it."""
+
+    model: Model
+    context: TaskContext
+    prepare: Callable[[Image.Image], PreparedImage]
+
+
+def load_model(config: EngineConfig, device: Device) -> LoadedModel:
+    """ModelError when the model is unknown, incomplete or of a family that this version does not run."""
+    source = find_model(config.model, config.revision)
+    if source.recipe.family != "moondream":
+        raise ModelError(f"{source.recipe.name} is of family {source.recipe.family!r}; this version runs moondream")
+    return _load_moondream(source, device)
+
+
+def _load_moondream(source: ModelSource, device: Device) -> LoadedModel:
+    from photon.models.moondream.config import MoondreamConfig
+    from photon.models.moondream.loader import load_weights
+    from photon.models.moondream.model import MoondreamModel
+
+    recipe = source.recipe
+    sizes = MoondreamConfig.from_dict(source.config)
+    tokenizer = Tokenizer.from_file(source.tokenizer)
+    weights = load_weights(source.weights, sizes, device=device.name, dtype=device.dtype)
+    model = MoondreamModel(sizes, weights, tokenizer.num_tokens, recipe.ids.coord)
+    vocabulary = Vocabulary.build(
+        tokenizer.text_bytes,
+        special_ids=recipe.ids.known() | tokenizer.special_ids,
+        vocab_size=sizes.text.vocab_size,
+        stop_ids=(recipe.ids.eos,),
+    )
+    context = TaskContext(
+        recipe=recipe,
+        encode=tokenizer.encode,
+        decode=tokenizer.decode,
+        image_length=sizes.vision.num_positions,
+        max_context=sizes.text.max_context,
+        constraints=ConstraintCompiler(vocabulary),
+    )
+    vision = sizes.vision
+
+    def prepare(image: Image.Image) -> PreparedImage:
+        return prepare_image(
+            image,
+            crop_size=vision.crop_size,
+            patch_size=vision.enc_patch_size,
+            overlap_margin=vision.overlap_margin,
+            max_crops=vision.max_crops,
+        )
+
+    return LoadedModel(model, context, prepare)
+
+
+def build_scheduler(config: EngineConfig, model: Model, device: Device) -> Scheduler:
+    """Allocates KV memory and slots. ConfigError when the memory cannot hold one page."""
+    spec = model.spec
+    page = PageShape(spec.num_layers, config.page_size, spec.num_kv_heads, spec.head_dim)
+    num_pages = config.num_pages or _choose_num_pages(config, spec.max_context, page.num_bytes(device.dtype.itemsize))
+    runner = ModelRunner(
+        model,
+        allocate_kv(page, num_pages, device),
+        device,
+        max_rows=config.max_batch_size,
+        max_positions=max(config.max_prefill_tokens, spec.max_context),
+    )
+    return Scheduler(
+        runner,
+        PagePool(num_pages, config.page_size),
+        max_rows=config.max_batch_size,
+        max_context=spec.max_context,
+        depth=config.pipeline_depth,
+        max_prefill_tokens=config.max_prefill_tokens,
+    )
+
+
+def _choose_num_pages(config: EngineConfig, max_context: int, page_bytes: int) -> int:
+    """Pages for a full batch of full contexts, or as many as kv_bytes holds."""
+    wanted = config.max_batch_size * -(-max_context // config.page_size)
+    affordable = config.kv_bytes // page_bytes
+    if affordable < 1:
+        raise ConfigError(f"kv_bytes={config.kv_bytes} does not hold one page of {page_bytes} bytes")
+    return min(wanted, affordable)
