@@ -1,0 +1,250 @@
+"""Six questions and their right answers for every scene of a batch, made on the device without a loop over pictures.
+
+Three slots ground (detect, point), two ask for a short answer, one for a caption. A fifth of the questions ask for what
+is absent. A question whose answer is not clear (something half hidden, too many) is fed but not learnt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from captions import caption_slot
+from library import Library
+from phrasebook import Phrasebook
+from phrases import COLOURS, MAX_COUNT
+from scenes import HIDDEN, Scenes
+from slots import Group, Slots, ground_slot, join_slots, put_place, text_slot
+from torch import Tensor
+
+ABSENT = 0.2
+DETECT_SHARE = 0.55
+COLOURED = 0.12
+PROMPT = 13  # positions of a grounding prompt at most
+GROUND_OBJECTS = (10, 5, 5)
+TEXT_LENGTH = 32
+CAPTION_LENGTH = 78
+SLOT_LENGTHS = (*(PROMPT + 3 * m for m in GROUND_OBJECTS), TEXT_LENGTH, TEXT_LENGTH, CAPTION_LENGTH)
+COUNT, IS_THERE, COLOUR, BESIDE, HERE = range(5)
+SHORT_SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is asked about: noun, colour [n, K], clear and visible bool [n, K], boxes [n, K, 4], centres [n, K, 2], sides [2]."""
+
+    noun: Tensor
+    colour: Tensor
+    clear: Tensor
+    visible: Tensor
+    boxes: Tensor
+    centres: Tensor
+    sides: Tensor
+
+    @classmethod
+    def of(cls, scenes: Scenes, library: Library) -> Facts:
+        height, width = scenes.drawn.owner.shape[1:]
+        real = scenes.noun < library.num_nouns
+        return cls(
+            noun=scenes.noun,
+            colour=scenes.colour,
+            clear=scenes.clear & real,
+            visible=(scenes.seen > HIDDEN) & real,
+            boxes=scenes.boxes,
+            centres=(scenes.boxes[..., :2] + scenes.boxes[..., 2:]) / 2,
+            sides=torch.tensor([width, height], device=scenes.noun.device) / min(width, height),
+        )
+
+
+def make_slots(scenes: Scenes, library: Library, book: Phrasebook) -> Slots:
+    """The six slots of every scene, side by side: SLOT_LENGTHS positions each."""
+    facts = Facts.of(scenes, library)
+    grounded = [_ground(facts, library, book, most) for most in GROUND_OBJECTS]
+    short = [_short(facts, scenes, library, book) for _ in range(2)]
+    return join_slots([*grounded, *short, caption_slot(facts, book, CAPTION_LENGTH)])
+
+
+def pick(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """A random true place of each row of bool [n, K], and whether there is one."""
+    return torch.rand_like(mask, dtype=torch.float32).masked_fill(~mask, -1).argmax(1), mask.any(1)
+
+
+def at(values: Tensor, index: Tensor) -> Tensor:
+    """values[i, index[i]] for [n, K] or [n, K, c]."""
+    return values[torch.arange(len(values), device=values.device), index]
+
+
+def _pick_noun(facts: Facts, library: Library, absent_share: float) -> tuple[Tensor, Tensor]:
+    """A noun for each picture, present or absent, and whether the question about it is fair."""
+    n, device = len(facts.noun), facts.noun.device
+    chosen, any_clear = pick(facts.clear)
+    absent = (torch.rand(n, device=device) < absent_share) | ~any_clear
+    noun = torch.where(absent, torch.randint(library.num_nouns, (n,), device=device), at(facts.noun, chosen))
+    return noun, is_fair(facts, library, noun)
+
+
+def is_fair(facts: Facts, library: Library, noun: Tensor) -> Tensor:
+    """Whether every object of the noun is clear, and where there is none, no kin of it is in sight."""
+    same = (facts.noun == noun[:, None]) & facts.visible
+    kin = library.kin_VV[noun[:, None], facts.noun.clamp(max=library.num_nouns - 1)] & facts.visible
+    return ~(same & ~facts.clear).any(1) & (same.any(1) | ~kin.any(1))
+
+
+def _ground(facts: Facts, library: Library, book: Phrasebook, most: int) -> Slots:
+    n, device = len(facts.noun), facts.noun.device
+    noun, fair = _pick_noun(facts, library, ABSENT)
+    same = (facts.noun == noun[:, None]) & facts.clear
+    chosen, _ = pick(same)
+    other_colour = torch.rand(n, device=device) < 0.25
+    colour = torch.where(other_colour, torch.randint(len(COLOURS), (n,), device=device), at(facts.colour, chosen))
+    coloured = (torch.rand(n, device=device) < COLOURED) & same.any(1) & (colour >= 0) & ~(same & (facts.colour < 0)).any(1)
+    wanted = same & (~coloured[:, None] | (facts.colour == colour[:, None]))
+    counts = wanted.sum(1)
+    order = torch.where(wanted, facts.centres[..., 0] + 1e-3 * facts.centres[..., 1], 9.0).argsort(1)[:, :most]
+    index = order[..., None].expand(-1, -1, 2)
+    sizes = (facts.boxes[..., 2:] - facts.boxes[..., :2]).clamp(min=1 / 512).gather(1, index)
+    is_detect = torch.rand(n, device=device) < DETECT_SHARE
+    prompt, lengths = _ground_prompt(book, noun, colour, coloured, is_detect, PROMPT + 3 * most)
+    return ground_slot(
+        prompt, lengths, facts.centres.gather(1, index), sizes, counts.clamp(max=most), is_detect=is_detect,
+        is_valid=fair & (counts <= most), coord_id=book.coord_id, size_id=book.size_id, end_id=book.end_id, noise=0.002,
+    )  # fmt: skip
+
+
+def _ground_prompt(
+    book: Phrasebook, noun: Tensor, colour: Tensor, coloured: Tensor, is_detect: Tensor, length: int
+) -> tuple[Tensor, Tensor]:
+    n, device = len(noun), noun.device
+    values = {**book.noun_values(noun), "colour": book.colour_inside[colour.clamp(min=0)]}
+    form = torch.multinomial(torch.tensor([0.5, 0.25, 0.15, 0.1], device=device), n, replacement=True)
+    plain = book.detect_forms.fill(form, values)
+    alias = torch.zeros_like(plain)
+    alias[:, 0] = book.alias[noun, torch.randint(4, (n,), device=device)]
+    plain = torch.where((torch.rand(n, 1, device=device) < 0.12), alias, plain)
+    words = torch.where(coloured[:, None], book.detect_coloured.random(n, values), plain)
+    prefix = torch.where(is_detect, book.detect, book.point)[:, None]
+    return book.join(torch.cat([prefix, words, torch.full_like(prefix, book.ground)], 1), length)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Question pieces [n, R], answer piece [n], whether it is fair, and the point it is about (NaN for none)."""
+
+    question: Tensor
+    answer: Tensor
+    fair: Tensor
+    point: Tensor | None = None
+
+
+def _short(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> Slots:
+    """A question of a random kind; where that kind has no fair question, how many there are."""
+    n, device = len(facts.noun), facts.noun.device
+    kind = torch.multinomial(torch.tensor(SHORT_SHARES, device=device), n, replacement=True)
+    asked = [
+        _ask_count(facts, library, book),
+        _ask_is_there(facts, library, book),
+        _ask_colour(facts, book),
+        _ask_beside(facts, book),
+        _ask_here(facts, scenes, library, book),
+    ]
+    fair = torch.stack([a.fair for a in asked], 1)
+    kind = torch.where(at(fair, kind), kind, COUNT)
+    question = torch.stack([a.question for a in asked], 1)[torch.arange(n, device=device), kind]
+    answer = at(torch.stack([a.answer for a in asked], 1), kind)
+    here = asked[HERE].point
+    assert here is not None
+    has_place = kind == HERE
+    place = torch.where(has_place, book.place, 0)[:, None]
+    fixed = [torch.full_like(place, piece) for piece in (book.query, book.answer, book.end)]
+    pieces = torch.cat([fixed[0], place, question, fixed[1], answer[:, None], fixed[2]], 1)
+    ids, lengths = book.join(pieces, TEXT_LENGTH)
+    prompt_lengths = book.lengths[pieces[:, :-2]].sum(1)
+    slots = text_slot(ids, lengths, prompt_lengths, Group.ANSWER, at(fair, kind) & (lengths <= TEXT_LENGTH))
+    start = int(book.lengths[book.query])
+    put_place(slots, start, torch.where(has_place[:, None], here, float("nan")))
+    return slots
+
+
+def _yes_no(book: Phrasebook, is_yes: Tensor) -> Tensor:
+    return torch.where(is_yes, book.literal["Yes"], book.literal["No"])
+
+
+def _ask_count(facts: Facts, library: Library, book: Phrasebook) -> Asked:
+    noun, fair = _pick_noun(facts, library, 0.12)
+    counts = ((facts.noun == noun[:, None]) & facts.clear).sum(1).clamp(max=MAX_COUNT)
+    return Asked(book.count.random(len(noun), book.noun_values(noun)), book.digits[counts], fair)
+
+
+def _ask_is_there(facts: Facts, library: Library, book: Phrasebook) -> Asked:
+    noun, fair = _pick_noun(facts, library, 0.5)
+    is_there = ((facts.noun == noun[:, None]) & facts.clear).any(1)
+    return Asked(book.is_there.random(len(noun), book.noun_values(noun)), _yes_no(book, is_there), fair)
+
+
+def _single(facts: Facts) -> Tensor:
+    """Clear objects that are the only ones of their noun in sight: bool [n, K]."""
+    same = (facts.noun[:, :, None] == facts.noun[:, None]) & facts.visible[:, None]
+    return facts.clear & (same.sum(2) == 1)
+
+
+def _ask_colour(facts: Facts, book: Phrasebook) -> Asked:
+    chosen, fair = pick(_single(facts) & (facts.colour >= 0))
+    noun, colour = at(facts.noun, chosen), at(facts.colour, chosen).clamp(min=0)
+    return Asked(book.colour.random(len(noun), book.noun_values(noun)), book.colour_alone[colour], fair)
+
+
+def _ask_beside(facts: Facts, book: Phrasebook) -> Asked:
+    """Half of them "what is beside", half "is this beside that"."""
+    n, device = len(facts.noun), facts.noun.device
+    side = torch.randint(4, (n,), device=device)
+    side_piece = book.sides[side, torch.randint(book.sides.shape[1], (n,), device=device)]
+    single = _single(facts)
+    anchor, any_anchor = pick(single)
+    anchor_noun = at(facts.noun, anchor)
+    towards = torch.tensor([[-1.0, 0], [1, 0], [0, -1], [0, 1]], device=device)[side]
+    offset = (facts.centres - at(facts.centres, anchor)[:, None]) * facts.sides
+    along = (offset * towards[:, None]).sum(-1)
+    across = (offset * towards.flip(1)[:, None]).sum(-1).abs()
+
+    distance = torch.where(facts.visible & (along > across) & (along > 0.08), along + across, 99.0)
+    nearest = distance.argmin(1)
+    second = distance.scatter(1, nearest[:, None], 99.0).amin(1)
+    nearest_distance = distance.amin(1)
+    clearly = (nearest_distance < 9) & ((second > 1.2 * nearest_distance) | (second > 9)) & at(facts.clear, nearest)
+    what_fair = any_anchor & clearly & (at(facts.noun, nearest) != anchor_noun)
+    what = book.what_is_beside.random(n, {**book.noun_values(anchor_noun), "side": side_piece})
+
+    other, any_other = pick(single & (torch.arange(single.shape[1], device=device) != anchor[:, None]))
+    gap = at(along, other)
+    other_the = book.noun(anchor_noun, "the")
+    is_it = book.is_beside.random(n, {**book.noun_values(at(facts.noun, other)), "side": side_piece, "other": other_the})
+    is_fair_here = any_anchor & any_other & (gap.abs() > 0.1)
+
+    asks_what = (torch.rand(n, device=device) < 0.5) & what_fair
+    answer = torch.where(asks_what, book.noun(at(facts.noun, nearest), "bare"), _yes_no(book, gap > 0))
+    return Asked(torch.where(asks_what[:, None], what, is_it), answer, asks_what | is_fair_here)
+
+
+def _ask_here(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> Asked:
+    n, device = len(facts.noun), facts.noun.device
+    chosen, any_clear = pick(facts.clear)
+    size = at(facts.boxes[..., 2:] - facts.boxes[..., :2], chosen)
+    on_object = at(facts.centres, chosen) + 0.4 * size * (torch.rand(n, 2, device=device) - 0.5)
+    anywhere = torch.rand(n, 2, device=device)
+    aimed = (torch.rand(n, device=device) < 0.85) & any_clear
+    point = torch.where(aimed[:, None], on_object, anywhere).clamp(0, 0.999)
+    owner = owner_at(scenes, point[:, None])[:, 0]
+    is_object = owner >= 0
+    owner = owner.clamp(min=0)
+    fair = ~is_object | at(facts.clear, owner)
+    answer = torch.where(is_object, book.noun(at(facts.noun, owner), "bare"), book.literal["nothing"])
+    return Asked(book.here.random(n, {}), answer, fair, point)
+
+
+def owner_at(scenes: Scenes, points: Tensor) -> Tensor:
+    """Which object is drawn at points [n, P, 2] in units of the sides: [n, P], -1 for the background."""
+    height, width = scenes.drawn.owner.shape[1:]
+    x = (points[..., 0] * width).long().clamp(0, width - 1)
+    y = (points[..., 1] * height).long().clamp(0, height - 1)
+    row = torch.arange(len(points), device=points.device)[:, None]
+    return scenes.drawn.owner[row, y, x].long()
