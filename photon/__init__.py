@@ -9,13 +9,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from photon.config import EngineConfig
-    from photon.engine import Engine
+    from photon.engine.engine import Engine
     from photon.errors import (
         ConfigError,
         ConstraintError,
         EngineError,
         ImageError,
         ModelError,
+        NumericsError,
         PhotonError,
         RequestError,
     )
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "photon.config": ("EngineConfig",),
-    "photon.engine": ("Engine",),
+    "photon.engine.engine": ("Engine",),
     "photon.errors": (
         "ConfigError",
         "ConstraintError",
         "EngineError",
         "ImageError",
         "ModelError",
+        "NumericsError",
         "PhotonError",
         "RequestError",
     ),
@@ -70,6 +72,7 @@ __all__ = [
     "ImageError",
     "Metrics",
     "ModelError",
+    "NumericsError",
     "PhotonError",
     "Point",
     "PointResult",
