@@ -220,7 +220,9 @@ class Run:
     def _is_as_expected(self, i: int, expected: Outcome) -> bool:
         if expected.reason == "refused":
             return i in self.refused
-        update, tokens = self.ended[i], tuple(self.tokens[i])
+        update, tokens = self.ended.get(i), tuple(self.tokens[i])
+        if update is None:
+            return False
         if update.finish_reason == "cancelled":
             return tokens == expected.tokens[: len(tokens)]
         error = type(update.error).__name__ if update.error else ""

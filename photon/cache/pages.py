@@ -44,5 +44,6 @@ class PagePool:
 
     def check_integrity(self) -> None:
         """Every page is free or held, none is both or free twice, and nobody holds page 0."""
-        assert sorted(self._free) == [page for page in range(1, self.num_pages + 1) if not self._is_held[page]]
-        assert not self._is_held[0]
+        unheld = [page for page in range(1, self.num_pages + 1) if not self._is_held[page]]
+        assert sorted(self._free) == unheld, f"free: {sorted(self._free)}, not held: {unheld}"
+        assert not self._is_held[0], "the inert page is held"

@@ -75,11 +75,14 @@ class Admission:
 
     def check_integrity(self, admitted: list[Sequence], max_rows: int) -> None:
         """Rows, pages and reservations are held by the admitted, once each, and by nobody else."""
-        assert sorted(self._free_rows + [s.row for s in admitted]) == list(range(max_rows))
-        assert self._num_reserved == sum(s.max_pages for s in admitted) <= self._pool.num_pages
+        rows = sorted(self._free_rows + [s.row for s in admitted])
+        assert rows == list(range(max_rows)), f"rows free and held: {rows}"
+        num_reserved = sum(s.max_pages for s in admitted)
+        assert self._num_reserved == num_reserved <= self._pool.num_pages, f"reserved: {self._num_reserved} pages"
+        assert all(len(s.pages) <= s.max_pages for s in admitted), "a sequence has more pages than it reserved"
         held = [page for s in admitted for page in s.pages]
-        assert len(held) == len(set(held)) == self._pool.num_pages - self._pool.num_free
-        assert all(len(s.pages) <= s.max_pages for s in admitted)
+        num_held = self._pool.num_pages - self._pool.num_free
+        assert len(held) == len(set(held)) == num_held, f"{held} are held, {num_held} pages are not free"
 
     def _fits(self, sequence: Sequence) -> bool:
         return bool(self._free_rows) and self._num_reserved + sequence.max_pages <= self._pool.num_pages
