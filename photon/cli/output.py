@@ -74,19 +74,18 @@ def _show_table(image: str, result: DetectResult | PointResult, label: str) -> N
     if not len(result):
         print(f"{image}: no {label} found", flush=True)
         return
-    console().print(_table(image, result, label))
-
-
-def _table(image: str, result: DetectResult | PointResult, label: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
     assert result.image is not None
     width, height = result.image.size
-    title = Text(f"{label} in {image} ({width} x {height} pixels)")
+    print(f"{label} in {image} ({width} x {height} pixels)")
+    console().print(_table(result, width, height))
+
+
+def _table(result: DetectResult | PointResult, width: int, height: int) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     columns = ("left", "top", "right", "bottom") if isinstance(result, DetectResult) else ("x", "y")
-    table = Table("#", *columns, "score", title=title, title_justify="left", box=SIMPLE_HEAD)
+    table = Table("#", *columns, "score", box=SIMPLE_HEAD)
     for column in table.columns:
         column.justify = "right"
     for number, place in enumerate(result, 1):
