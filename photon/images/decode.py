@@ -111,7 +111,7 @@ def _open(file: BinaryIO, prefix: bytes, name: str) -> ImageFile.ImageFile:
     Image.init()
     for format_name in FORMATS:
         factory, accept = Image.OPEN[format_name]
-        if accept is None or accept(prefix) is not True:
+        if accept is None or accept(prefix.ljust(16, b"\0")) is not True:
             continue
         file.seek(0)
         with _damage_is_image_error(name):
