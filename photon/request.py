@@ -55,7 +55,7 @@ class PreparedImage:
 
 @dataclass(frozen=True, slots=True)
 class ImageSpan:
-    """Positions [start, start + length) hold the image's features; [block_start, start + length) see each other both ways."""
+    """Positions [start, end) hold the image's features; positions [block_start, end) see each other both ways."""
 
     image: PreparedImage
     start: int
@@ -102,7 +102,10 @@ class Constraint(Protocol):
     """Decides what a row may say next: fills one row of the bitmask and names the role. State; one per request."""
 
     def fill_mask(self, mask: np.ndarray) -> None:
-        """Set `mask`, int32 [ceil(vocabulary / 32)], bit i of word i // 32 = id i is allowed. ConstraintError when none is."""
+        """Set `mask`, int32 [ceil(vocabulary / 32)]: bit i of word i // 32 says that id i is allowed.
+
+        ConstraintError when none is.
+        """
         ...
 
     @property

@@ -1,5 +1,7 @@
-"""An independent, simple, sequential decoder of the Moondream family: one request, contiguous keys and values, no pages,
-no slots, no masks from grammars. What an engine says must equal what this says."""
+"""An independent, simple, sequential decoder of the Moondream family: one request, contiguous keys and values.
+
+No pages, no slots, no grammars. What an engine says must equal what this says.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,6 @@ class Oracle:
     @torch.no_grad()
     def prefill(self, prompt: list[Token], image: PreparedImage | None) -> None:
         """`prompt` is BOS and the template; the image's positions go between them."""
-        w = self.model.weights
         self.cache, self.position = Cache(), 0
         rows = [self.embed(token) for token in prompt]
         if image is not None:

@@ -253,7 +253,10 @@ def test_leaving_by_an_error_fails_what_is_pending(folder: Path, monkeypatch: py
     slow_steps(monkeypatch, 0.05)
     futures: list[Future[Any]] = []
     with pytest.raises(KeyboardInterrupt), Engine(folder, device="cpu", quiet=True) as engine:
-        futures += [engine.submit(QueryTask(question="q", max_tokens=200, sampling=Sampling(temperature=100.0))) for _ in range(3)]
+        futures += [
+            engine.submit(QueryTask(question="q", max_tokens=200, sampling=Sampling(temperature=100.0)))
+            for _ in range(3)
+        ]
         raise KeyboardInterrupt
     for future in futures:
         assert isinstance(future.exception(1), EngineError)

@@ -1,4 +1,4 @@
-"""The whole engine against the reference's answers: every picture, task and object; alone and in one batch; depth 1 and 2.
+"""The engine against the reference's answers: every picture, task and object, alone and in one batch, depth 1 and 2.
 
 Pictures are encoded once a configuration (`test_moondream_golden` pins the vision tower to the reference): otherwise
 nine tenths of the time would go into encoding three pictures over and over.

@@ -50,7 +50,9 @@ def test_imports_point_downward(path: Path) -> None:
             continue
         assert part in LAYER_OF, f"{path} imports photon.{part}, which has no layer"
         lower = LAYER_OF[part] < LAYER_OF[own]
-        assert lower or LAYER_OF[part] == LAYER_OF[own] == 0, f"{path} ({own}) imports {part} of the same or a higher layer"
+        assert lower or LAYER_OF[part] == LAYER_OF[own] == 0, (
+            f"{path} ({own}) imports {part} of the same or a higher layer"
+        )
 
 
 def test_every_part_exists_in_some_layer() -> None:
@@ -62,6 +64,15 @@ def test_plain_logic_imports_no_torch() -> None:
     for folder, names in {"cache": ["pages"], "scheduler": ["*"], "constraint": ["*"], "tasks": ["*"]}.items():
         for name in names:
             for path in (PACKAGE / folder).glob(f"{name}.py"):
-                top = {a.name.split(".")[0] for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Import) for a in n.names}
-                top |= {(n.module or "").split(".")[0] for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)}
+                top = {
+                    a.name.split(".")[0]
+                    for n in ast.walk(ast.parse(path.read_text()))
+                    if isinstance(n, ast.Import)
+                    for a in n.names
+                }
+                top |= {
+                    (n.module or "").split(".")[0]
+                    for n in ast.walk(ast.parse(path.read_text()))
+                    if isinstance(n, ast.ImportFrom)
+                }
                 assert "torch" not in top, path

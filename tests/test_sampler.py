@@ -25,7 +25,9 @@ def draw(logits: list[float], *, temperature: float, top_p: float, u: float) -> 
 def test_bitmask_allows_exactly_its_bits(vocab: int) -> None:
     rng = np.random.default_rng(vocab)
     allowed = rng.random(vocab) < 0.5
-    words = [sum(int(allowed[i]) << (i % 32) for i in range(w * 32, min(w * 32 + 32, vocab))) for w in range(num_words(vocab))]
+    words = [0] * num_words(vocab)
+    for i in np.flatnonzero(allowed):
+        words[i // 32] |= 1 << int(i % 32)
     mask = torch.from_numpy(np.array(words, dtype=np.uint32).view(np.int32))[None]
     masked = apply_bitmask(torch.zeros(1, vocab), mask)[0]
     assert torch.isfinite(masked).tolist() == allowed.tolist()

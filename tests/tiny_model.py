@@ -60,6 +60,8 @@ def write_tiny_model(folder: Path, *, seed: int = 0, **text: int) -> Path:
     weights = random_init(MoondreamConfig.from_dict(config), seed)
     weights.text.lm_head.weight.mul_(3)  # sharper logits: fewer near ties
     weights.text.lm_head.bias[0] = 3.0  # an end now and then
-    save_file({name: tensor.contiguous() for name, tensor in named_tensors(weights).items()}, folder / "model.safetensors")
+    save_file(
+        {name: tensor.contiguous() for name, tensor in named_tensors(weights).items()}, folder / "model.safetensors"
+    )
     shutil.copy(GOLDEN / "tokenizer.json", folder)
     return folder

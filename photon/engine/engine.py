@@ -49,8 +49,8 @@ class Engine:
     `EngineConfig`. ConfigError for a wrong option, ModelError for a model that cannot be loaded.
 
     Every call raises RequestError for a parameter out of range, ImageError for a picture that cannot be read,
-    ConstraintError or NumericsError when the answer itself failed, and EngineError when the engine is closed or its tick
-    thread has died. Sampling keywords of every call: temperature (0: greedy), top_p, seed; see `Sampling`.
+    ConstraintError or NumericsError when the answer itself failed, and EngineError when the engine is closed or its
+    tick thread has died. Sampling keywords of every call: temperature (0: greedy), top_p, seed; see `Sampling`.
     """
 
     def __init__(self, model: str | Path = "photon-tiny", **options: Any) -> None:
@@ -194,7 +194,7 @@ class Engine:
         if update.error is not None:
             job.fail(update.error)
             return
-        assert update.finish_reason is not None
+        assert update.finish_reason is not None and update.finish_reason != "error"
         result = job.task.parse(
             self._loaded.context,
             tuple(job.tokens),

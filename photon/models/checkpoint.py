@@ -32,7 +32,7 @@ class Checkpoint:
                 opened = self._stack.enter_context(safe_open(path, framework="pt"))
             except (SafetensorError, OSError) as error:
                 raise ModelError(f"{path} is no readable safetensors file: {error}") from error
-            for name in opened.keys():  # noqa: SIM118 - a safetensors file is no mapping
+            for name in opened.keys():
                 if name in self._files:
                     raise ModelError(f"tensor {name!r} stands twice in {self._source}")
                 self._files[name] = opened
@@ -62,5 +62,7 @@ def weight_files(source: Path) -> list[Path]:
         files = sorted(source.glob("*.safetensors"))
     missing = [file.name for file in files if not file.is_file()]
     if not files or missing:
-        raise ModelError(f"{source} holds no safetensors files" if not files else f"{source} lacks {', '.join(missing)}")
+        raise ModelError(
+            f"{source} holds no safetensors files" if not files else f"{source} lacks {', '.join(missing)}"
+        )
     return files

@@ -1,6 +1,6 @@
 """From what a user calls a model to its files: a recipe's name, a folder, a weights file, or a Hugging Face id.
 
-The network is used only for a recipe with a repository or an id that the user gave, and not at all under HF_HUB_OFFLINE.
+The network is used only for a recipe with a repository or for an id that the user gave, and never if HF_HUB_OFFLINE.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class RowMask:
 class StepOutput:
     """What a step sampled: views of the slot's pinned memory, valid until the slot is released (P3).
 
-    ids int32 [B]; values float32 [B, 2]; value_sizes int8 [B] (how many of the two numbers are the token's value: 0, 1
-    or 2); scores float32 [B]; is_finite bool [B]: False when a row's logits were not finite, and its token means nothing.
+    ids int32 [B]; values float32 [B, 2]; value_sizes int8 [B] (how many of the two are the token's value: 0, 1 or 2);
+    scores float32 [B]; is_finite bool [B]: False when a row's logits were not finite, and its token means nothing.
     """
 
     ids: np.ndarray

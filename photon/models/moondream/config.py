@@ -1,4 +1,4 @@
-"""Sizes of a Moondream model, read from `config.json`: the reference's own dictionary, or that dictionary under "config".
+"""Sizes of a Moondream model from `config.json`: the reference's own dictionary, or that dictionary under "config".
 
 An absent section or key takes the published Moondream 2 value. Unknown keys are ignored, impossible sizes are refused.
 """
@@ -88,7 +88,9 @@ class MoondreamConfig:
         _require(text.dim % text.n_heads == 0, f"text dim {text.dim} is no multiple of n_heads {text.n_heads}")
         _require(text.head_dim >= ROTARY_DIMS, f"text head dim {text.head_dim} is under the {ROTARY_DIMS} rotated dims")
         _require(text.n_heads % text.n_kv_heads == 0, f"n_heads {text.n_heads}, n_kv_heads {text.n_kv_heads}")
-        _require(vision.enc_dim % vision.enc_n_heads == 0, f"enc_dim {vision.enc_dim}, enc_n_heads {vision.enc_n_heads}")
+        _require(
+            vision.enc_dim % vision.enc_n_heads == 0, f"enc_dim {vision.enc_dim}, enc_n_heads {vision.enc_n_heads}"
+        )
         _require(vision.crop_size % vision.enc_patch_size == 0, f"crop_size {vision.crop_size} is not whole patches")
         _require(2 * vision.overlap_margin < vision.grid, f"overlap_margin {vision.overlap_margin} leaves no window")
         _require(vision.proj_out_dim == text.dim == region.dim, "proj_out_dim, text dim and region dim must be equal")

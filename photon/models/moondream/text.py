@@ -20,7 +20,7 @@ ROPE_THETA = 10_000.0
 def text_forward(w: TextWeights, c: TextConfig, embeds: Tensor, positions: Tensor, attend: Attend) -> Tensor:
     """All layers. embeds [..., T, D], positions [T] or [..., T]; the hidden state [..., T, D] before the final norm.
 
-    `attend(layer, q, k, v)`, with q [..., T, H, head_dim] and k, v [..., T, KV heads, head_dim], gives [..., T, H, head_dim].
+    `attend(layer, q, k, v)` takes q [..., T, H, head_dim] and k, v [..., T, KV heads, head_dim]; it gives q's shape.
     """
     rotation = rotary_table(positions)
     x = embeds
