@@ -61,7 +61,7 @@ def _recolour(p, red, green, blue, alpha):
     return r, g, b
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["height", "width", "tiles_x"])
 def compose(
     canvas, owner, stats, atlas, bank, back_numbers, back_index, numbers, indices, height, width, tiles_x, bank_side,
     OBJECTS: tl.constexpr, NUMBERS: tl.constexpr, INDICES: tl.constexpr, BACK: tl.constexpr, SIZE: tl.constexpr, HIT: tl.constexpr,

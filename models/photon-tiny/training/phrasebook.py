@@ -61,6 +61,7 @@ class Phrasebook:
         self.literal = {text: self._add(text) for text in phrases.literals()}
         self.captions = {k: self._add_ids(ids) for k, ids in templates["caption"].items()}
         self.query, self.answer = self._add_ids(templates["query"]["prefix"]), self._add_ids(templates["query"]["suffix"] * 2)
+        self.query_length = len(templates["query"]["prefix"])
         self.detect, self.point = self._add_ids(templates["detect"]["prefix"]), self._add_ids(templates["point"]["prefix"])
         self.ground = self._add_ids(templates["detect"]["suffix"])
         self.place = self._add_ids([self.coord_id, self.coord_id])

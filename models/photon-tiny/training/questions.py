@@ -22,8 +22,8 @@ DETECT_SHARE = 0.55
 COLOURED = 0.12
 PROMPT = 13  # positions of a grounding prompt at most
 GROUND_OBJECTS = (10, 5, 5)
-TEXT_LENGTH = 32
-CAPTION_LENGTH = 78
+TEXT_LENGTH = 26
+CAPTION_LENGTH = 64
 SLOT_LENGTHS = (*(PROMPT + 3 * m for m in GROUND_OBJECTS), TEXT_LENGTH, TEXT_LENGTH, CAPTION_LENGTH)
 COUNT, IS_THERE, COLOUR, BESIDE, HERE = range(5)
 SHORT_SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
@@ -59,7 +59,7 @@ class Facts:
 def make_slots(scenes: Scenes, library: Library, book: Phrasebook) -> Slots:
     """The six slots of every scene, side by side: SLOT_LENGTHS positions each."""
     facts = Facts.of(scenes, library)
-    grounded = [_ground(facts, library, book, most) for most in GROUND_OBJECTS]
+    grounded = [ground(facts, library, book, most) for most in GROUND_OBJECTS]
     short = [_short(facts, scenes, library, book) for _ in range(2)]
     return join_slots([*grounded, *short, caption_slot(facts, book, CAPTION_LENGTH)])
 
@@ -90,7 +90,7 @@ def is_fair(facts: Facts, library: Library, noun: Tensor) -> Tensor:
     return ~(same & ~facts.clear).any(1) & (same.any(1) | ~kin.any(1))
 
 
-def _ground(facts: Facts, library: Library, book: Phrasebook, most: int) -> Slots:
+def ground(facts: Facts, library: Library, book: Phrasebook, most: int) -> Slots:
     n, device = len(facts.noun), facts.noun.device
     noun, fair = _pick_noun(facts, library, ABSENT)
     same = (facts.noun == noun[:, None]) & facts.clear
@@ -104,14 +104,14 @@ def _ground(facts: Facts, library: Library, book: Phrasebook, most: int) -> Slot
     index = order[..., None].expand(-1, -1, 2)
     sizes = (facts.boxes[..., 2:] - facts.boxes[..., :2]).clamp(min=1 / 512).gather(1, index)
     is_detect = torch.rand(n, device=device) < DETECT_SHARE
-    prompt, lengths = _ground_prompt(book, noun, colour, coloured, is_detect, PROMPT + 3 * most)
+    prompt, lengths = ground_prompt(book, noun, colour, coloured, is_detect, PROMPT + 3 * most)
     return ground_slot(
         prompt, lengths, facts.centres.gather(1, index), sizes, counts.clamp(max=most), is_detect=is_detect,
         is_valid=fair & (counts <= most), coord_id=book.coord_id, size_id=book.size_id, end_id=book.end_id, noise=0.002,
     )  # fmt: skip
 
 
-def _ground_prompt(
+def ground_prompt(
     book: Phrasebook, noun: Tensor, colour: Tensor, coloured: Tensor, is_detect: Tensor, length: int
 ) -> tuple[Tensor, Tensor]:
     n, device = len(noun), noun.device
@@ -141,11 +141,11 @@ def _short(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> 
     n, device = len(facts.noun), facts.noun.device
     kind = torch.multinomial(torch.tensor(SHORT_SHARES, device=device), n, replacement=True)
     asked = [
-        _ask_count(facts, library, book),
-        _ask_is_there(facts, library, book),
-        _ask_colour(facts, book),
-        _ask_beside(facts, book),
-        _ask_here(facts, scenes, library, book),
+        ask_count(facts, library, book),
+        ask_is_there(facts, library, book),
+        ask_colour(facts, book),
+        ask_beside(facts, book),
+        ask_here(facts, scenes, library, book),
     ]
     fair = torch.stack([a.fair for a in asked], 1)
     kind = torch.where(at(fair, kind), kind, COUNT)
@@ -153,15 +153,21 @@ def _short(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> 
     answer = at(torch.stack([a.answer for a in asked], 1), kind)
     here = asked[HERE].point
     assert here is not None
-    has_place = kind == HERE
+    point = torch.where((kind == HERE)[:, None], here, float("nan"))
+    return answer_slot(Asked(question, answer, at(fair, kind), point), book)
+
+
+def answer_slot(asked: Asked, book: Phrasebook) -> Slots:
+    """The prompt of a question (about a point where there is one) and its answer, TEXT_LENGTH positions."""
+    has_place = torch.zeros_like(asked.fair) if asked.point is None else ~asked.point[:, 0].isnan()
     place = torch.where(has_place, book.place, 0)[:, None]
     fixed = [torch.full_like(place, piece) for piece in (book.query, book.answer, book.end)]
-    pieces = torch.cat([fixed[0], place, question, fixed[1], answer[:, None], fixed[2]], 1)
+    pieces = torch.cat([fixed[0], place, asked.question, fixed[1], asked.answer[:, None], fixed[2]], 1)
     ids, lengths = book.join(pieces, TEXT_LENGTH)
     prompt_lengths = book.lengths[pieces[:, :-2]].sum(1)
-    slots = text_slot(ids, lengths, prompt_lengths, Group.ANSWER, at(fair, kind) & (lengths <= TEXT_LENGTH))
-    start = int(book.lengths[book.query])
-    put_place(slots, start, torch.where(has_place[:, None], here, float("nan")))
+    slots = text_slot(ids, lengths, prompt_lengths, Group.ANSWER, asked.fair & (lengths <= TEXT_LENGTH))
+    if asked.point is not None:
+        put_place(slots, book.query_length, asked.point)
     return slots
 
 
@@ -169,13 +175,13 @@ def _yes_no(book: Phrasebook, is_yes: Tensor) -> Tensor:
     return torch.where(is_yes, book.literal["Yes"], book.literal["No"])
 
 
-def _ask_count(facts: Facts, library: Library, book: Phrasebook) -> Asked:
+def ask_count(facts: Facts, library: Library, book: Phrasebook) -> Asked:
     noun, fair = _pick_noun(facts, library, 0.12)
     counts = ((facts.noun == noun[:, None]) & facts.clear).sum(1).clamp(max=MAX_COUNT)
     return Asked(book.count.random(len(noun), book.noun_values(noun)), book.digits[counts], fair)
 
 
-def _ask_is_there(facts: Facts, library: Library, book: Phrasebook) -> Asked:
+def ask_is_there(facts: Facts, library: Library, book: Phrasebook) -> Asked:
     noun, fair = _pick_noun(facts, library, 0.5)
     is_there = ((facts.noun == noun[:, None]) & facts.clear).any(1)
     return Asked(book.is_there.random(len(noun), book.noun_values(noun)), _yes_no(book, is_there), fair)
@@ -187,13 +193,13 @@ def _single(facts: Facts) -> Tensor:
     return facts.clear & (same.sum(2) == 1)
 
 
-def _ask_colour(facts: Facts, book: Phrasebook) -> Asked:
+def ask_colour(facts: Facts, book: Phrasebook) -> Asked:
     chosen, fair = pick(_single(facts) & (facts.colour >= 0))
     noun, colour = at(facts.noun, chosen), at(facts.colour, chosen).clamp(min=0)
     return Asked(book.colour.random(len(noun), book.noun_values(noun)), book.colour_alone[colour], fair)
 
 
-def _ask_beside(facts: Facts, book: Phrasebook) -> Asked:
+def ask_beside(facts: Facts, book: Phrasebook) -> Asked:
     """Half of them "what is beside", half "is this beside that"."""
     n, device = len(facts.noun), facts.noun.device
     side = torch.randint(4, (n,), device=device)
@@ -225,7 +231,7 @@ def _ask_beside(facts: Facts, book: Phrasebook) -> Asked:
     return Asked(torch.where(asks_what[:, None], what, is_it), answer, asks_what | is_fair_here)
 
 
-def _ask_here(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> Asked:
+def ask_here(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> Asked:
     n, device = len(facts.noun), facts.noun.device
     chosen, any_clear = pick(facts.clear)
     size = at(facts.boxes[..., 2:] - facts.boxes[..., :2], chosen)

@@ -1,0 +1,113 @@
+"""Crops of a batch of canvases on the device, like those that `photon.images` cuts with Pillow, and their dense labels.
+
+Resizing is Lanczos with three lobes as two matrix products. Invariant: crop 0 of each picture is the whole, then its
+tiles row by row; a picture that is not tiled has one crop, which stands for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from questions import owner_at
+from scenes import Scenes
+from torch import Tensor
+
+from photon.images.crops import choose_tiling
+from photon.models.moondream.config import VisionConfig
+
+LOBES = 3.0
+
+
+@dataclass(frozen=True)
+class Cut:
+    """pixels [n, crops, 3, side, side] in -1..1; dense_noun [n, crops, P] (V where none) and dense_box [n, crops, P, 4] in
+    units of the crop's side, of the object at each patch's centre; tiling (rows, columns)."""
+
+    pixels: Tensor
+    dense_noun: Tensor
+    dense_box: Tensor
+    tiling: tuple[int, int]
+
+
+def tiling_of(width: int, height: int, c: VisionConfig) -> tuple[int, int]:
+    margin = c.overlap_margin * c.enc_patch_size
+    return choose_tiling(height, width, crop=c.crop_size, margin_pixels=margin, max_tiles=c.max_crops)
+
+
+def cut(scenes: Scenes, c: VisionConfig, num_nouns: int, *, augment: bool) -> Cut:
+    canvas = scenes.drawn.canvas
+    height, width = canvas.shape[-2:]
+    tiling = rows, columns = tiling_of(width, height, c)
+    side = c.crop_size
+    window = side - 2 * c.overlap_margin * c.enc_patch_size
+    whole_size = torch.tensor([float(side), side])
+    origins, sizes = [torch.zeros(2)], [whole_size]
+    crops = [resize(canvas, side, side)[:, None]]
+    if tiling != (1, 1):
+        extra = side - window
+        tiled = resize(canvas, rows * window + extra, columns * window + extra)
+        size = torch.tensor([float(columns * window + extra), rows * window + extra])
+        for i in range(rows):
+            for j in range(columns):
+                crops.append(tiled[:, None, :, i * window : i * window + side, j * window : j * window + side])
+                origins.append(torch.tensor([float(j * window), i * window]))
+                sizes.append(size)
+    pixels = torch.cat(crops, 1) / 127.5 - 1
+    noun, box = _dense(scenes, torch.stack(origins), torch.stack(sizes), c, num_nouns)
+    return Cut(_augmented(pixels) if augment else pixels, noun, box, tiling)
+
+
+def resize(canvas: Tensor, height: int, width: int) -> Tensor:
+    """uint8 [n, 3, H, W] to [n, 3, height, width] in 0..255, bfloat16 on a GPU."""
+    dtype = torch.bfloat16 if canvas.is_cuda else torch.float32
+    across = _lanczos(canvas.shape[-1], width, canvas.device, dtype)
+    down = _lanczos(canvas.shape[-2], height, canvas.device, dtype)
+    return torch.matmul(down, torch.matmul(canvas.to(dtype), across.T)).clamp(0, 255)
+
+
+@lru_cache(maxsize=256)
+def _lanczos(old: int, new: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Weights [new, old] as Pillow has them: the kernel widens with the scale when shrinking, and is cut at the edges."""
+    scale = old / new
+    widened = max(scale, 1.0)
+    centre = (torch.arange(new, dtype=torch.float64) + 0.5) * scale
+    support = LOBES * widened
+    first = (centre - support + 0.5).floor().clamp(min=0)
+    last = (centre + support + 0.5).floor().clamp(max=old)
+    x = torch.arange(old, dtype=torch.float64)
+    t = (x + 0.5 - centre[:, None]) / widened
+    weights = torch.where(t.abs() < LOBES, torch.sinc(t) * torch.sinc(t / LOBES), 0.0)
+    weights = weights * ((x >= first[:, None]) & (x < last[:, None]))
+    return (weights / weights.sum(1, keepdim=True)).to(device, dtype)
+
+
+def _augmented(pixels: Tensor) -> Tensor:
+    """Contrast, brightness, noise and blur, the same for all crops of a picture."""
+    n, device = len(pixels), pixels.device
+
+    def each(chance: float = 1.0) -> Tensor:
+        on = torch.rand(n, device=device) < chance
+        return ((torch.rand(n, device=device) * 2 - 1) * on).to(pixels.dtype)[:, None, None, None, None]
+
+    out = pixels * (1 + 0.25 * each()) + 0.15 * each()
+    soft = torch.nn.functional.avg_pool2d(out.flatten(0, 1), 3, 1, 1, count_include_pad=False).view_as(out)
+    out = torch.where(each(0.1) != 0, soft, out)
+    return (out + 0.06 * each(0.3) * torch.randn_like(out)).clamp(-1, 1)
+
+
+def _dense(scenes: Scenes, origins: Tensor, sizes: Tensor, c: VisionConfig, num_nouns: int) -> tuple[Tensor, Tensor]:
+    """Origins and whole sizes [crops, 2] in pixels of the resized picture that each crop is cut from."""
+    device, n = scenes.noun.device, len(scenes.noun)
+    line = (torch.arange(c.grid) + 0.5) * c.enc_patch_size
+    y, x = torch.meshgrid(line, line, indexing="ij")
+    centres = torch.stack([x, y], -1).flatten(0, 1)
+    points = ((origins[:, None] + centres) / sizes[:, None]).to(device)  # [crops, P, 2]
+    owner = owner_at(scenes, points.flatten(0, 1).expand(n, -1, 2)).view(n, *points.shape[:2])
+    flat = owner.clamp(min=0).flatten(1)
+    noun = torch.where(owner >= 0, scenes.noun.gather(1, flat).view_as(owner), num_nouns)
+    box = scenes.boxes.gather(1, flat[..., None].expand(-1, -1, 4)).view(*owner.shape, 4)
+    scale = torch.cat([sizes, sizes], -1).to(device)[:, None]
+    shift = torch.cat([origins, origins], -1).to(device)[:, None]
+    return noun, ((box * scale - shift) / c.crop_size).clamp(-0.5, 1.5)

@@ -1,0 +1,1 @@
+"""Measuring: how fast the engine is and how right the models are."""
