@@ -50,6 +50,16 @@ def test_vocabulary_gives_special_ids_bytes_that_no_text_has(vocabulary: Vocabul
     assert (vocabulary.num_tokens, vocabulary.mask_words) == (300, 11)
 
 
+def test_a_special_id_with_bytes_of_its_own_is_no_text_either() -> None:
+    vocabulary = Vocabulary.build([b"a", b"b", b"ab"], special_ids=[1], vocab_size=VOCAB_SIZE, stop_ids=[1])
+    assert vocabulary.pieces == (b"a", b"\xff1", b"ab")
+    constraint = ConstraintCompiler(vocabulary).from_grammar('root ::= "abb"', (Role.TEXT,))
+    assert allowed(constraint) == {0, 2}
+    constraint.advance(2)
+    with pytest.raises(ConstraintError, match="dead end after 1 tokens"):
+        allowed(constraint)
+
+
 def test_vocabulary_masks(vocabulary: Vocabulary) -> None:
     mask = vocabulary.mask_of([0, 33, 63])
     assert mask.dtype == np.int32 and mask[0] == 1 and mask[1] == 2 - 2**31 and not mask[2:].any()

@@ -108,6 +108,8 @@ def test_reasoning_prompt(context: TaskContext) -> None:
     assert (request.answer_mark, request.max_tokens, request.limit_tokens) == (3, 5, 9 + 1 + 5)
     assert request.banned_ids == () and request.constraint is not None
     assert request.constraint.role == Role.GROUNDED
+    first, later = (allowed for allowed, _ in walk(request, [6, 5]))
+    assert first == set(range(512)) - {0} and later == first - {6}
 
 
 def test_detect_prompt(context: TaskContext) -> None:
@@ -322,6 +324,15 @@ def test_reasoning_is_grounded_where_a_chunk_has_two_coordinates(context: TaskCo
         Grounding(1, 3, (Point(0.25, 0.5),)),
         Grounding(4, 5, (Point(0.25, 0.5), Point(0.5, 0.75))),
     )
+
+
+def test_special_ids_are_no_part_of_a_reasoning_even_where_the_tokenizer_prints_them(context: TaskContext) -> None:
+    printing = replace(context, decode=lambda ids: "".join(f"<{i}>" for i in ids))
+    tokens = (Token(40), Token(7), Token(41), Token(5, (0.5,)), Token(5, (0.5,)), Token(6), Token(9), Token(42))
+    result = QueryTask(question="a", reasoning=True).parse(printing, tokens, "length", metrics=METRICS)
+    assert result.reasoning is not None
+    assert result.reasoning.text == "<40><41><42>"
+    assert [(g.start, g.end) for g in result.reasoning.grounding] == [(4, 8)]
 
 
 @pytest.mark.parametrize("picture", ["small", "wide", "photo"])

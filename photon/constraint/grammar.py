@@ -32,7 +32,7 @@ class GrammarConstraint:
         return self._roles[self._num_tokens % len(self._roles)]
 
     def fill_mask(self, mask: np.ndarray) -> None:
-        """Fill `mask` in place; no copy is made. ConstraintError when nothing may be said."""
+        """Fill `mask` in place, without a copy and without any padding id (P8). ConstraintError when no id is allowed."""
         assert mask.shape == (self._vocabulary.mask_words,) and mask.dtype == np.int32, (mask.shape, mask.dtype)
         if self._matcher.is_terminated():
             raise ConstraintError(f"nothing may be said after the end, reached after {self._num_tokens} tokens")
@@ -40,7 +40,7 @@ class GrammarConstraint:
             self._matcher.fill_next_token_bitmask(mask)
         except RuntimeError as error:
             raise ConstraintError(f"the grammar failed after {self._num_tokens} tokens: {error}") from error
-        mask &= self._sayable  # a grammar may name an id of the padding
+        mask &= self._sayable  # xgrammar may set the bits of the last word that lie beyond the logits
         if not mask.any():
             raise ConstraintError(f"the grammar is at a dead end after {self._num_tokens} tokens: nothing may be said")
 
