@@ -32,7 +32,7 @@ class GrammarConstraint:
         return self._roles[self._num_tokens % len(self._roles)]
 
     def fill_mask(self, mask: np.ndarray) -> None:
-        """Fill `mask` in place, without a copy and without any padding id (P8). ConstraintError when no id is allowed."""
+        """Fill `mask` in place, without a copy or a padding id (P8). ConstraintError when no id is allowed."""
         assert mask.shape == (self._vocabulary.mask_words,) and mask.dtype == np.int32, (mask.shape, mask.dtype)
         if self._matcher.is_terminated():
             raise ConstraintError(f"nothing may be said after the end, reached after {self._num_tokens} tokens")
