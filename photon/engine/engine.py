@@ -64,6 +64,7 @@ class Engine:
         self._idle = threading.Condition()
         self._is_closed = False
         self._workers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-image")
+        self._workers.submit(self._loaded.context.constraints.warm_up)  # while the first picture is on its way
         self._delivery = ThreadPoolExecutor(1, thread_name_prefix="photon-deliver")
         self._ticker = Ticker(build_scheduler(self.config, self._loaded.model, device), self._hand_over)
 
