@@ -21,6 +21,8 @@ from atlas import load_atlas, load_backgrounds
 
 BACKDROP_SIDE = 256
 NUM_SHAPES = 24
+SHIPPED = "shipped"
+SHIPPED_STYLES = {"noto", "fluent-flat", "fluent-3d", "twemoji"}  # as sprite_sources.toml marks them
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Library:
     colour_S      index into COLOURS, -1 where people would not agree
     extent_S2     width and height of the drawing in its cell, in 0..1 (it is centred)
     trained_VM    sprites of each noun in trained styles, repeated to M
-    styles        the same for single styles
+    styles        the same for single styles, and for SHIPPED, the ones whose drawings may appear in the repository
     has_style     per style, bool [V]
     kin_VV        asking for a noun where a kin is shown has no clear answer
     """
@@ -75,7 +77,7 @@ def make_library(
     textures = pack_sprites(torch.from_numpy(np.concatenate([pixels, shapes])).to(device), backdrops)
     held_out = set(index["held_out"])
     style_names = sorted({r["style"] for r in rows})
-    styles = {s: _table(rows, len(names), {s}) for s in style_names}
+    groups = {s: {s} for s in style_names} | {SHIPPED: SHIPPED_STYLES}
 
     def put(values: list, fill: object) -> Tensor:
         return torch.tensor([*values, *[fill] * len(shapes)], device=device)
@@ -87,8 +89,8 @@ def make_library(
         colour_S=put(colour, -1),
         extent_S2=put(extent, [1.0, 1.0]),
         trained_VM=_table(rows, len(names), set(style_names) - held_out).to(device),
-        styles={s: t.to(device) for s, t in styles.items()},
-        has_style={s: _present(rows, len(names), s).to(device) for s in style_names},
+        styles={name: _table(rows, len(names), group).to(device) for name, group in groups.items()},
+        has_style={name: _present(rows, len(names), group).to(device) for name, group in groups.items()},
         kin_VV=_kin(vocabulary).to(device),
     )
 
@@ -98,15 +100,15 @@ def _table(rows: list[dict], num_nouns: int, styles: set[str]) -> Tensor:
     for i, row in enumerate(rows):
         if row["style"] in styles:
             of_noun[row["noun"]].append(i)
-    longest = max(map(len, of_noun))
+    longest = max(1, *map(len, of_noun))
     # Where the length does not divide, the first ones are a little likelier: no matter.
-    repeated = [(sprites * longest)[: max(longest, 1)] if sprites else [0] * longest for sprites in of_noun]
+    repeated = [(sprites * longest)[:longest] if sprites else [0] * longest for sprites in of_noun]
     return torch.tensor([row[:longest] for row in repeated])
 
 
-def _present(rows: list[dict], num_nouns: int, style: str) -> Tensor:
+def _present(rows: list[dict], num_nouns: int, styles: set[str]) -> Tensor:
     present = torch.zeros(num_nouns, dtype=torch.bool)
-    present[torch.tensor([r["noun"] for r in rows if r["style"] == style])] = True
+    present[torch.tensor([r["noun"] for r in rows if r["style"] in styles], dtype=torch.long)] = True
     return present
 
 

@@ -21,6 +21,7 @@ from photon.models.moondream.weights import MoondreamWeights, assemble
 SPREAD = 1.5  # bins, of the target around the true value
 LOSS_NAMES = ("coord", "decision", "forced", "answer", "caption", "size")
 SIZE_OCTAVES = region.SIZE_OCTAVES
+LEARNT = [int(group) for group in Group if group != Group.NONE]  # plain numbers: torch.compile does not take the enum
 PRECISE = ("coord_features", "size_features", "coord_encoder", "size_encoder")  # numbers go in here: float32 in training
 
 
@@ -82,7 +83,9 @@ def slot_frame(prefix: int, lengths: tuple[int, ...], device: str) -> tuple[Tens
 
 def embed_slots(w: MoondreamWeights, slots: Slots) -> Tensor:
     """[n, S, D]: token embeddings, or encoded values where a position carries one."""
-    tokens = w.text.wte[slots.ids]
+    # A product, not an indexing: most ids are padding, and the gradient of indexing would add them up one by one.
+    is_id = slots.ids[..., None] == torch.arange(len(w.text.wte), device=slots.ids.device)
+    tokens = is_id.to(w.text.wte.dtype) @ w.text.wte
     kind = slots.value_kind[..., None]
     coordinates = region.encode_coordinate(w.region, slots.value[..., 0]).to(tokens.dtype)
     sizes = region.encode_size(w.region, slots.value).to(tokens.dtype)
@@ -104,7 +107,7 @@ def text_losses(
     """Six means, in the order of LOSS_NAMES. The first `grounded` positions are those of grounding slots."""
     hidden = text_hidden(w, c, image_NPD, embed_slots(w, slots), frame)
     nll = F.cross_entropy(text.lm_logits(w.text, hidden).float().flatten(0, 1), slots.target.flatten(), reduction="none").view_as(slots.target)
-    by_group = [_mean(nll, slots.group == group) for group in list(Group)[1:]]
+    by_group = [_mean(nll, slots.group == group) for group in LEARNT]
     near = hidden[:, :grounded]
     coords = _soft_nll(region.coordinate_logits(w.region, near), slots.coord[:, :grounded], _coordinate_bin)
     sizes = _soft_nll(region.size_logits(w.region, near), slots.size[:, :grounded], _size_bin).sum(-1)

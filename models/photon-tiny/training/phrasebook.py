@@ -46,6 +46,7 @@ class Phrasebook:
         self.tokenizer = tokenizer
         self.device = device
         self._pieces: list[list[int]] = [[]]
+        self._texts: list[str] = [""]  # of special ids: nothing
         self._number: dict[str, int] = {"": 0}
         special, templates = config["tokenizer"], config["tokenizer"]["templates"]
         self.coord_id, self.size_id, self.end_id = special["coord_id"], special["size_id"], special["eos_id"]
@@ -90,6 +91,10 @@ class Phrasebook:
         ids = self.table[pieces.gather(1, piece), within]
         return torch.where(position < ends[:, -1:], ids, 0), ends[:, -1]
 
+    def text(self, pieces: Tensor) -> str:
+        """What a row of piece numbers says."""
+        return "".join(self._texts[i] for i in pieces.flatten().tolist())
+
     def check(self, text: str) -> None:
         """Assert that the pieces of `text` that are in the table join to the ids of the whole."""
         whole = self.encode(text)
@@ -105,11 +110,12 @@ class Phrasebook:
 
     def _add(self, text: str) -> int:
         if text not in self._number:
-            self._number[text] = self._add_ids(self.encode(text))
+            self._number[text] = self._add_ids(self.encode(text), text)
         return self._number[text]
 
-    def _add_ids(self, ids: list[int]) -> int:
+    def _add_ids(self, ids: list[int], text: str = "") -> int:
         self._pieces.append(ids)
+        self._texts.append(text)
         return len(self._pieces) - 1
 
     def _add_nouns(self, vocabulary: list[dict], form: str) -> int:
@@ -117,7 +123,7 @@ class Phrasebook:
         start = len(self._pieces)
         for entry in vocabulary:
             text = phrases.forms(entry)[form]
-            self._number.setdefault(text, self._add_ids(self.encode(text)))
+            self._number.setdefault(text, self._add_ids(self.encode(text), text))
         return start
 
     def _line(self, texts: list[str]) -> Tensor:

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# One command of a training on a GPU machine: `device_run.sh rehearsal|first|second|single SECONDS [more flags of train.py]`.
+# The full state stays on that machine under STATE; what is exported goes to $OUT.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+part=$1 seconds=$2
+shift 2
+STATE=${STATE:-/tmp/photon_tiny}
+export TORCHINDUCTOR_CACHE_DIR=$STATE/inductor TRITON_CACHE_DIR=$STATE/triton
+export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+mkdir -p "$STATE"
+train=(python3 models/photon-tiny/training/train.py --out "${OUT:-$STATE/out}" --seconds "$seconds")
+case $part in
+rehearsal) exec "${train[@]}" --state "$STATE/rehearsal.pt" --profile --evaluate-every 40 "$@" ;;
+first) exec "${train[@]}" --state "$STATE/state.pt" --total $((2 * seconds)) "$@" ;;
+# A machine that has lost the state starts from the weights exported before, half of the schedule done.
+second)
+  if [ -f "$STATE/state.pt" ]; then
+    exec "${train[@]}" --state "$STATE/state.pt" --resume "$STATE/state.pt" --total $((2 * seconds)) "$@"
+  fi
+  exec "${train[@]}" --state "$STATE/state.pt" --resume models/photon-tiny --elapsed "$seconds" --total $((2 * seconds)) "$@" ;;
+single) exec "${train[@]}" --state "$STATE/state.pt" "$@" ;;
+*) echo "unknown part $part" >&2; exit 2 ;;
+esac
