@@ -51,12 +51,16 @@ def _axes(n: int, side: int, device: str) -> tuple[Tensor, Tensor]:
     line = (torch.arange(side, device=device) + 0.5) / side - 0.5
     y, x = torch.meshgrid(line, line, indexing="ij")
     angle = torch.rand(n, 1, 1, 1, device=device) * 2 * math.pi
-    angle = torch.where(torch.rand(n, 1, 1, 1, device=device) < 0.5, (angle / (math.pi / 2)).round() * (math.pi / 2), angle)
+    angle = torch.where(
+        torch.rand(n, 1, 1, 1, device=device) < 0.5, (angle / (math.pi / 2)).round() * (math.pi / 2), angle
+    )
     return x * angle.cos() + y * angle.sin() + 0.5, y * angle.cos() - x * angle.sin() + 0.5
 
 
 def _smooth(n: int, side: int, cells: int, device: str, channels: int = 3) -> Tensor:
-    return F.interpolate(torch.rand(n, channels, cells, cells, device=device), size=(side, side), mode="bilinear", align_corners=False)
+    return F.interpolate(
+        torch.rand(n, channels, cells, cells, device=device), size=(side, side), mode="bilinear", align_corners=False
+    )
 
 
 def _flat(n: int, side: int, device: str) -> Tensor:

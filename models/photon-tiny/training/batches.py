@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import torch
 from cutting import Cut, cut, tiling_of
+from facts import Facts, join_facts
 from library import Library
 from phrasebook import Phrasebook
 from questions import make_slots
 from scenes import Scenes, compose
-from slots import Slots, stack_pictures
+from slots import Slots
 from torch import Tensor
 
 from photon.models.moondream import vision
@@ -41,14 +42,16 @@ def random_canvas(rng: random.Random, c: VisionConfig, *, tiled: bool) -> tuple[
 
 
 @torch.no_grad()
-def make_batch(library: Library, book: Phrasebook, c: VisionConfig, rng: random.Random, counts: tuple[int, int]) -> Batch:
+def make_batch(
+    library: Library, book: Phrasebook, c: VisionConfig, rng: random.Random, counts: tuple[int, int]
+) -> Batch:
     """`counts` pictures untiled and tiled."""
-    cuts, slots = [], []
+    cuts, facts = [], []
     for tiled, n in enumerate(counts):
         scenes = compose(library, n, *random_canvas(rng, c, tiled=bool(tiled)))
         cuts.append(cut(scenes, c, library.num_nouns, augment=True))
-        slots.append(make_slots(scenes, library, book))
-    return Batch(cuts, stack_pictures(slots))
+        facts.append(Facts.of(scenes, library))
+    return Batch(cuts, make_slots(join_facts(facts), library, book))
 
 
 def join_views(c: VisionConfig, features: Tensor, cuts: list[Cut]) -> tuple[Tensor, Tensor]:

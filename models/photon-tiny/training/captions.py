@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import phrases
 import torch
+from constants import constant
+from facts import Facts
 from phrasebook import Phrasebook
 from phrases import MAX_COUNT
 from slots import Group, Slots, text_slot
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from questions import Facts
 
 MAX_GROUPS = 5
 LENGTHS = ["short", "normal", "long"]
@@ -37,13 +34,18 @@ def _pieces(facts: Facts, book: Phrasebook, kind: Tensor) -> Tensor:
     num = leader.sum(1).clamp(max=MAX_GROUPS)
     num = torch.where(is_short, num.clamp(max=SHORT_GROUPS), num)
     opener = _openers(book, kind)
-    columns = [torch.stack([book.captions[k] * torch.ones_like(kind) for k in LENGTHS], 1).gather(1, kind[:, None]), opener[:, None]]
+    columns = [
+        torch.stack([book.captions[k] * torch.ones_like(kind) for k in LENGTHS], 1).gather(1, kind[:, None]),
+        opener[:, None],
+    ]
     for j in range(MAX_GROUPS):
         index = order[:, j : j + 1]
         noun, count, place = (x.gather(1, index)[:, 0] for x in (facts.noun, counts, where))
         opens = (opener == 0) & (j == 0)
         separator = torch.where(num - 1 == j, book.literal[" and"], book.literal[","]) * (j > 0)
-        number = torch.where(opens, book.opening_numbers[count.clamp(max=MAX_COUNT)], book.number_words[count.clamp(max=MAX_COUNT)])
+        number = torch.where(
+            opens, book.opening_numbers[count.clamp(max=MAX_COUNT)], book.number_words[count.clamp(max=MAX_COUNT)]
+        )
         one = torch.where(opens, book.noun(noun, "Opening"), book.noun(noun, "a"))
         several = torch.stack([number, book.noun(noun, "many")], 1)
         single = torch.stack([torch.zeros_like(one), one], 1)
@@ -62,7 +64,7 @@ def _openers(book: Phrasebook, kind: Tensor) -> Tensor:
     out = torch.zeros_like(kind)
     for i, name in enumerate(LENGTHS):
         texts = phrases.CAPTION_OPENERS[name]
-        numbers = torch.tensor([book.literal.get(t, 0) for t in texts], device=kind.device)
+        numbers = constant(tuple(book.literal.get(t, 0) for t in texts), kind.device)
         out = torch.where(kind == i, numbers[torch.randint(len(texts), kind.shape, device=kind.device)], out)
     return out
 

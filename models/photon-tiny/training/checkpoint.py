@@ -38,7 +38,7 @@ def load_exported(folder: Path) -> dict[str, Tensor]:
     weights: dict[str, Tensor] = {}
     for file in sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values())):
         with safe_open(folder / file, "pt") as shard:
-            weights |= {name: shard.get_tensor(name).float() for name in shard.keys()}  # noqa: SIM118
+            weights |= {name: shard.get_tensor(name).float() for name in shard.keys()}
     return weights
 
 

@@ -81,7 +81,9 @@ def compose(
     u = tl.load(p + 0) * x + tl.load(p + 1) * y + tl.load(p + 2)
     v = tl.load(p + 3) * x + tl.load(p + 4) * y + tl.load(p + 5)
     base = bank + tl.load(back_index + image).to(tl.int64) * bank_side * bank_side
-    red, green, blue, alpha = _bilinear(base, tl.minimum(tl.maximum(u, 0.002), 0.998), tl.minimum(tl.maximum(v, 0.002), 0.998), bank_side)
+    red, green, blue, alpha = _bilinear(
+        base, tl.minimum(tl.maximum(u, 0.002), 0.998), tl.minimum(tl.maximum(v, 0.002), 0.998), bank_side
+    )
     red, green, blue = _recolour(p + 6, red, green, blue, tl.full([SIZE, SIZE], 1.0, tl.float32))
     own = tl.full([SIZE, SIZE], -1, tl.int32)
 

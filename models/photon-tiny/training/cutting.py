@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from questions import owner_at
+from constants import constant
+from facts import owner_at
 from scenes import Scenes
 from torch import Tensor
 
@@ -42,20 +43,17 @@ def cut(scenes: Scenes, c: VisionConfig, num_nouns: int, *, augment: bool) -> Cu
     tiling = rows, columns = tiling_of(width, height, c)
     side = c.crop_size
     window = side - 2 * c.overlap_margin * c.enc_patch_size
-    whole_size = torch.tensor([float(side), side])
-    origins, sizes = [torch.zeros(2)], [whole_size]
+    origins, sizes = [(0, 0)], [(side, side)]
     crops = [resize(canvas, side, side)[:, None]]
     if tiling != (1, 1):
-        extra = side - window
-        tiled = resize(canvas, rows * window + extra, columns * window + extra)
-        size = torch.tensor([float(columns * window + extra), rows * window + extra])
-        for i in range(rows):
-            for j in range(columns):
-                crops.append(tiled[:, None, :, i * window : i * window + side, j * window : j * window + side])
-                origins.append(torch.tensor([float(j * window), i * window]))
-                sizes.append(size)
+        size = columns * window + side - window, rows * window + side - window
+        tiled = resize(canvas, size[1], size[0])
+        for top, left in ((i * window, j * window) for i in range(rows) for j in range(columns)):
+            crops.append(tiled[:, None, :, top : top + side, left : left + side])
+            origins.append((left, top))
+            sizes.append(size)
     pixels = torch.cat(crops, 1) / 127.5 - 1
-    noun, box = _dense(scenes, torch.stack(origins), torch.stack(sizes), c, num_nouns)
+    noun, box = _dense(scenes, tuple(origins), tuple(sizes), c, num_nouns)
     return Cut(_augmented(pixels) if augment else pixels, noun, box, tiling)
 
 
@@ -97,17 +95,20 @@ def _augmented(pixels: Tensor) -> Tensor:
     return (out + 0.06 * each(0.3) * torch.randn_like(out)).clamp(-1, 1)
 
 
-def _dense(scenes: Scenes, origins: Tensor, sizes: Tensor, c: VisionConfig, num_nouns: int) -> tuple[Tensor, Tensor]:
-    """Origins and whole sizes [crops, 2] in pixels of the resized picture that each crop is cut from."""
+Pairs = tuple[tuple[int, int], ...]
+
+
+def _dense(scenes: Scenes, origins: Pairs, sizes: Pairs, c: VisionConfig, num_nouns: int) -> tuple[Tensor, Tensor]:
+    """Per crop, its origin and the whole size, in pixels of the resized picture that it is cut from: (x, y)."""
     device, n = scenes.noun.device, len(scenes.noun)
-    line = (torch.arange(c.grid) + 0.5) * c.enc_patch_size
+    origin, size = constant(origins, device), constant(sizes, device)
+    line = (torch.arange(c.grid, device=device) + 0.5) * c.enc_patch_size
     y, x = torch.meshgrid(line, line, indexing="ij")
     centres = torch.stack([x, y], -1).flatten(0, 1)
-    points = ((origins[:, None] + centres) / sizes[:, None]).to(device)  # [crops, P, 2]
+    points = (origin[:, None] + centres) / size[:, None]  # [crops, P, 2]
     owner = owner_at(scenes, points.flatten(0, 1).expand(n, -1, 2)).view(n, *points.shape[:2])
     flat = owner.clamp(min=0).flatten(1)
     noun = torch.where(owner >= 0, scenes.noun.gather(1, flat).view_as(owner), num_nouns)
     box = scenes.boxes.gather(1, flat[..., None].expand(-1, -1, 4)).view(*owner.shape, 4)
-    scale = torch.cat([sizes, sizes], -1).to(device)[:, None]
-    shift = torch.cat([origins, origins], -1).to(device)[:, None]
-    return noun, ((box * scale - shift) / c.crop_size).clamp(-0.5, 1.5)
+    scaled = box * size.repeat(1, 2)[:, None] - origin.repeat(1, 2)[:, None]
+    return noun, (scaled / c.crop_size).clamp(-0.5, 1.5)

@@ -14,10 +14,11 @@ import questions
 import torch
 from batches import held_out_scenes, join_views
 from cutting import cut
+from facts import Facts, at, pick
 from library import Library
 from losses import embed_slots, slot_frame, text_hidden
 from phrasebook import Phrasebook
-from questions import Facts, answer_slot, at, is_fair, pick
+from questions import answer_slot, is_fair
 from slots import Group, Slots
 from torch import Tensor
 
@@ -109,13 +110,15 @@ class Evaluation:
         image = vision.project(w.vision, *join_views(self.c.vision, features, [one]))
         facts = Facts.of(scenes, self.library)
         self._ground(w, image, facts)
-        self._answers(w, image, facts, scenes)
+        self._answers(w, image, facts)
         self._captions(w, image, facts)
 
     def _writer(self, w: MoondreamWeights, image: Tensor, slots: Slots, prompt_lengths: Tensor) -> Writer:
         return Writer(w, self.c, image, embed_slots(w, slots), prompt_lengths - 1)
 
-    def _grounded(self, w: MoondreamWeights, image: Tensor, noun: Tensor, *, is_detect: bool) -> list[list[list[float]]]:
+    def _grounded(
+        self, w: MoondreamWeights, image: Tensor, noun: Tensor, *, is_detect: bool
+    ) -> list[list[list[float]]]:
         """Per picture the answers: boxes, or points."""
         n, book, no = len(noun), self.book, torch.zeros_like(noun, dtype=torch.bool)
         detect = no | is_detect
@@ -149,11 +152,11 @@ class Evaluation:
             if is_gone:
                 self.absent += [not said[i] for said in nothing]
 
-    def _answers(self, w: MoondreamWeights, image: Tensor, facts: Facts, scenes: questions.Scenes) -> None:
+    def _answers(self, w: MoondreamWeights, image: Tensor, facts: Facts) -> None:
         lib, book = self.library, self.book
         asked = [
             questions.ask_count(facts, lib, book), questions.ask_is_there(facts, lib, book), questions.ask_colour(facts, book),
-            questions.ask_beside(facts, book), questions.ask_here(facts, scenes, lib, book),
+            questions.ask_beside(facts, book), questions.ask_here(facts, book),
         ]  # fmt: skip
         for kind, one in zip(TEXT_KINDS, asked, strict=True):
             same, learnt = self._text(w, image, answer_slot(one, book), Group.ANSWER, 8)
@@ -181,7 +184,11 @@ class Evaluation:
             self.recall.append(quality.noun_recall(self.book.tokenizer.decode([t for t in said[i] if t]), named))
 
     def line(self) -> str:
-        figures = {"F1": self.boxes[0.5].f1, "F1@.75": self.boxes[0.75].f1, "point": quality.point_hit_rate(self.points)}
+        figures = {
+            "F1": self.boxes[0.5].f1,
+            "F1@.75": self.boxes[0.75].f1,
+            "point": quality.point_hit_rate(self.points),
+        }
         figures |= {"objects": quality.share(self.counted), "absent": quality.share(self.absent)}
         figures |= {kind: quality.share(right) for kind, right in self.right.items()}
         figures["caption"] = sum(self.recall) / max(1, len(self.recall))
@@ -194,7 +201,13 @@ class Evaluation:
 
 
 def evaluate(
-    make_weights: Callable[[], MoondreamWeights], library: Library, book: Phrasebook, c: MoondreamConfig, *, each: int, style: str | None = None
+    make_weights: Callable[[], MoondreamWeights],
+    library: Library,
+    book: Phrasebook,
+    c: MoondreamConfig,
+    *,
+    each: int,
+    style: str | None = None,
 ) -> Evaluation:
     """`each` held-out scenes on every canvas of CANVASES; the same scenes every time."""
     evaluation = Evaluation(library, book, c)

@@ -33,9 +33,10 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent.parent)]
 
 import questions  # noqa: E402
+from facts import Facts, at, pick  # noqa: E402
 from library import Library, load_library  # noqa: E402
 from phrasebook import Phrasebook  # noqa: E402
-from questions import Asked, Facts, at, is_fair, pick  # noqa: E402
+from questions import Asked, is_fair  # noqa: E402
 from scenes import Scenes, compose  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
@@ -62,7 +63,13 @@ def random_size(rng: random.Random) -> tuple[int, int]:
 
 def objects_of(scenes: Scenes, library: Library) -> list[dict]:
     found = []
-    for noun, colour, seen, box in zip(scenes.noun[0].tolist(), scenes.colour[0].tolist(), scenes.seen[0].tolist(), scenes.boxes[0].tolist(), strict=True):
+    for noun, colour, seen, box in zip(
+        scenes.noun[0].tolist(),
+        scenes.colour[0].tolist(),
+        scenes.seen[0].tolist(),
+        scenes.boxes[0].tolist(),
+        strict=True,
+    ):
         if noun < library.num_nouns and seen > 0:
             word = None if colour < 0 else questions.COLOURS[colour]
             entry = library.vocabulary[noun]["noun"]
@@ -73,7 +80,7 @@ def objects_of(scenes: Scenes, library: Library) -> list[dict]:
 def questions_of(scenes: Scenes, library: Library, book: Phrasebook) -> list[dict]:
     """All fair questions of one scene: a present and an absent noun for grounding, one of each short kind, one caption."""
     facts = Facts.of(scenes, library)
-    made = [*_grounding(facts, library), *_short(facts, scenes, library, book)]
+    made = [*_grounding(facts, library), *_short(facts, library, book)]
     clear = sorted(set(facts.noun[0][facts.clear[0]].tolist()))
     names = [[library.vocabulary[i]["noun"], library.vocabulary[i]["plural"]] for i in clear]
     if names:
@@ -87,22 +94,30 @@ def _grounding(facts: Facts, library: Library) -> list[dict]:
     chosen, _ = pick(facts.clear)
     absent = torch.randint(library.num_nouns, (1,))
     if not bool(((facts.noun == absent) & facts.visible).any()) and bool(is_fair(facts, library, absent)):
-        made += [{"task": task, "text": library.vocabulary[int(absent)]["noun"], "boxes": []} for task in ("detect", "point")]
+        made += [
+            {"task": task, "text": library.vocabulary[int(absent)]["noun"], "boxes": []} for task in ("detect", "point")
+        ]
     noun = at(facts.noun, chosen)
     wanted = ((facts.noun == noun) & facts.clear)[0]
     if bool(facts.clear.any()) and bool(is_fair(facts, library, noun)) and int(wanted.sum()) <= MOST:
-        boxes = sorted(([round(x, 5) for x in box] for box in facts.boxes[0][wanted].tolist()), key=lambda b: (b[0] + b[2], b[1] + b[3]))
-        made += [{"task": task, "text": library.vocabulary[int(noun)]["noun"], "boxes": boxes} for task in ("detect", "point")]
+        boxes = sorted(
+            ([round(x, 5) for x in box] for box in facts.boxes[0][wanted].tolist()),
+            key=lambda b: (b[0] + b[2], b[1] + b[3]),
+        )
+        made += [
+            {"task": task, "text": library.vocabulary[int(noun)]["noun"], "boxes": boxes}
+            for task in ("detect", "point")
+        ]
     return made
 
 
-def _short(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> list[dict]:
+def _short(facts: Facts, library: Library, book: Phrasebook) -> list[dict]:
     asked: dict[str, Asked] = {
         "count": questions.ask_count(facts, library, book),
         "is_there": questions.ask_is_there(facts, library, book),
         "colour": questions.ask_colour(facts, book),
         "relation": questions.ask_beside(facts, book),
-        "here": questions.ask_here(facts, scenes, library, book),
+        "here": questions.ask_here(facts, book),
     }
     made = []
     for kind, one in asked.items():
@@ -130,7 +145,9 @@ def main() -> None:
         if not any(q["task"] == "detect" and q["boxes"] for q in asked):
             continue
         Image.fromarray(scenes.drawn.canvas[0].permute(1, 2, 0).numpy()).save(o.out / name, quality=o.quality, method=4)
-        pictures.append({"file": name, "width": width, "height": height, "objects": objects_of(scenes, library), "questions": asked})
+        pictures.append(
+            {"file": name, "width": width, "height": height, "objects": objects_of(scenes, library), "questions": asked}
+        )
     (o.out / "scenes.json").write_text(json.dumps({"seed": o.seed, "style": o.style, "pictures": pictures}) + "\n")
 
 

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from atlas import load_atlas, load_backgrounds
 from backdrops import procedural
-from PIL import Image, ImageDraw
 from phrases import COLOURS
+from PIL import Image, ImageDraw
 from render import CELL, Textures, pack_sprites
 from torch import Tensor
-
-from atlas import load_atlas, load_backgrounds
 
 BACKDROP_SIDE = 256
 NUM_SHAPES = 24
@@ -58,11 +57,20 @@ def load_library(folder: Path, *, device: str, num_backdrops: int, seed: int = 0
     vocabulary = json.loads((folder / "vocabulary.json").read_text())["nouns"]
     pixels, index = load_atlas(folder / "build")
     photographs, _ = load_backgrounds(folder / "build")
-    return make_library(vocabulary, pixels, index, photographs=photographs, device=device, num_backdrops=num_backdrops, seed=seed)
+    return make_library(
+        vocabulary, pixels, index, photographs=photographs, device=device, num_backdrops=num_backdrops, seed=seed
+    )
 
 
 def make_library(
-    vocabulary: list[dict], pixels: np.ndarray, index: dict, *, photographs: np.ndarray, device: str, num_backdrops: int, seed: int
+    vocabulary: list[dict],
+    pixels: np.ndarray,
+    index: dict,
+    *,
+    photographs: np.ndarray,
+    device: str,
+    num_backdrops: int,
+    seed: int,
 ) -> Library:
     """pixels uint8 [N, 4, 112, 112] premultiplied; photographs uint8 [P, 3, side, side]."""
     names = [entry["noun"] for entry in vocabulary]
@@ -135,11 +143,15 @@ def _shapes() -> np.ndarray:
         elif i % 4 == 1:
             pen.ellipse(box, outline=255, width=int(rng.integers(10, 90)))
         elif i % 4 == 2:
-            pen.rounded_rectangle((16, 16 + 10 * i % 190, 432, 432 - 10 * i % 190), radius=int(rng.integers(0, 60)), fill=255)
+            pen.rounded_rectangle(
+                (16, 16 + 10 * i % 190, 432, 432 - 10 * i % 190), radius=int(rng.integers(0, 60)), fill=255
+            )
         else:
             corners, turn = int(rng.integers(3, 9)), rng.random() * 6
             radius = 205 * np.where(np.arange(corners) % 2, rng.uniform(0.4, 1), 1)
             angle = turn + np.arange(corners) * 2 * np.pi / corners
-            pen.polygon([(224 + r * np.cos(a), 224 + r * np.sin(a)) for r, a in zip(radius, angle, strict=True)], fill=255)
+            pen.polygon(
+                [(224 + r * np.cos(a), 224 + r * np.sin(a)) for r, a in zip(radius, angle, strict=True)], fill=255
+            )
         drawn.append(np.asarray(picture.resize((CELL, CELL), Image.Resampling.BOX)))
     return np.repeat(np.stack(drawn)[:, None], 4, axis=1)

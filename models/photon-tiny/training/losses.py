@@ -22,7 +22,12 @@ SPREAD = 1.5  # bins, of the target around the true value
 LOSS_NAMES = ("coord", "decision", "forced", "answer", "caption", "size")
 SIZE_OCTAVES = region.SIZE_OCTAVES
 LEARNT = [int(group) for group in Group if group != Group.NONE]  # plain numbers: torch.compile does not take the enum
-PRECISE = ("coord_features", "size_features", "coord_encoder", "size_encoder")  # numbers go in here: float32 in training
+PRECISE = (
+    "coord_features",
+    "size_features",
+    "coord_encoder",
+    "size_encoder",
+)  # numbers go in here: float32 in training
 
 
 @dataclass
@@ -92,7 +97,9 @@ def embed_slots(w: MoondreamWeights, slots: Slots) -> Tensor:
     return torch.where(kind == 1, coordinates, torch.where(kind == 2, sizes, tokens))
 
 
-def text_hidden(w: MoondreamWeights, c: MoondreamConfig, image_NPD: Tensor, embeds_NSD: Tensor, frame: tuple[Tensor, Tensor]) -> Tensor:
+def text_hidden(
+    w: MoondreamWeights, c: MoondreamConfig, image_NPD: Tensor, embeds_NSD: Tensor, frame: tuple[Tensor, Tensor]
+) -> Tensor:
     """Hidden states [n, S, D] of the slots behind BOS and the image."""
     positions, mask = frame
     bos = w.text.wte[:1].expand(len(image_NPD), 1, -1)
@@ -102,16 +109,25 @@ def text_hidden(w: MoondreamWeights, c: MoondreamConfig, image_NPD: Tensor, embe
 
 
 def text_losses(
-    w: MoondreamWeights, c: MoondreamConfig, image_NPD: Tensor, slots: Slots, frame: tuple[Tensor, Tensor], grounded: int
+    w: MoondreamWeights,
+    c: MoondreamConfig,
+    image_NPD: Tensor,
+    slots: Slots,
+    frame: tuple[Tensor, Tensor],
+    grounded: int,
 ) -> Tensor:
     """Six means, in the order of LOSS_NAMES. The first `grounded` positions are those of grounding slots."""
     hidden = text_hidden(w, c, image_NPD, embed_slots(w, slots), frame)
-    nll = F.cross_entropy(text.lm_logits(w.text, hidden).float().flatten(0, 1), slots.target.flatten(), reduction="none").view_as(slots.target)
+    nll = F.cross_entropy(
+        text.lm_logits(w.text, hidden).float().flatten(0, 1), slots.target.flatten(), reduction="none"
+    ).view_as(slots.target)
     by_group = [_mean(nll, slots.group == group) for group in LEARNT]
     near = hidden[:, :grounded]
     coords = _soft_nll(region.coordinate_logits(w.region, near), slots.coord[:, :grounded], _coordinate_bin)
     sizes = _soft_nll(region.size_logits(w.region, near), slots.size[:, :grounded], _size_bin).sum(-1)
-    return torch.stack([_mean(coords, slots.has_coord[:, :grounded]), *by_group, _mean(sizes, slots.has_size[:, :grounded])])
+    return torch.stack(
+        [_mean(coords, slots.has_coord[:, :grounded]), *by_group, _mean(sizes, slots.has_size[:, :grounded])]
+    )
 
 
 def _mean(values: Tensor, where: Tensor) -> Tensor:

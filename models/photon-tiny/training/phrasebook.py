@@ -51,7 +51,9 @@ class Phrasebook:
         special, templates = config["tokenizer"], config["tokenizer"]["templates"]
         self.coord_id, self.size_id, self.end_id = special["coord_id"], special["size_id"], special["eos_id"]
         self.start_of_form = {form: self._add_nouns(vocabulary, form) for form in FORMS}
-        self.alias = torch.tensor([[self._add(f" {a}") for a in (e["aliases"] * 4 or [e["noun"]] * 4)[:4]] for e in vocabulary], device=device)
+        self.alias = torch.tensor(
+            [[self._add(f" {a}") for a in (e["aliases"] * 4 or [e["noun"]] * 4)[:4]] for e in vocabulary], device=device
+        )
         self.digits = self._line([str(i) for i in range(MAX_COUNT + 1)])
         self.number_words = self._line([f" {phrases.number_word(i)}" for i in range(MAX_COUNT + 1)])
         self.opening_numbers = self._line([phrases.number_word(i).capitalize() for i in range(MAX_COUNT + 1)])
@@ -61,16 +63,24 @@ class Phrasebook:
         self.places = torch.tensor([[self._add(p) for p in row] for row in PLACES], device=device)
         self.literal = {text: self._add(text) for text in phrases.literals()}
         self.captions = {k: self._add_ids(ids) for k, ids in templates["caption"].items()}
-        self.query, self.answer = self._add_ids(templates["query"]["prefix"]), self._add_ids(templates["query"]["suffix"] * 2)
+        self.query, self.answer = (
+            self._add_ids(templates["query"]["prefix"]),
+            self._add_ids(templates["query"]["suffix"] * 2),
+        )
         self.query_length = len(templates["query"]["prefix"])
-        self.detect, self.point = self._add_ids(templates["detect"]["prefix"]), self._add_ids(templates["point"]["prefix"])
+        self.detect, self.point = (
+            self._add_ids(templates["detect"]["prefix"]),
+            self._add_ids(templates["point"]["prefix"]),
+        )
         self.ground = self._add_ids(templates["detect"]["suffix"])
         self.place = self._add_ids([self.coord_id, self.coord_id])
         self.end = self._add_ids([self.end_id])
         self.detect_forms = self._templates(phrases.DETECT)
         self.detect_coloured = self._templates(phrases.DETECT_COLOURED)
         self.count, self.is_there, self.colour = map(self._templates, (phrases.COUNT, phrases.IS_THERE, phrases.COLOUR))
-        self.what_is_beside, self.is_beside, self.here = map(self._templates, (phrases.WHAT_IS_BESIDE, phrases.IS_BESIDE, phrases.HERE))
+        self.what_is_beside, self.is_beside, self.here = map(
+            self._templates, (phrases.WHAT_IS_BESIDE, phrases.IS_BESIDE, phrases.HERE)
+        )
         longest = max(map(len, self._pieces))
         self.table = torch.tensor([p + [0] * (longest - len(p)) for p in self._pieces], device=device)
         self.lengths = torch.tensor([len(p) for p in self._pieces], device=device)

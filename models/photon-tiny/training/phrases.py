@@ -127,6 +127,9 @@ def _caption(rng: random.Random, words: list[dict[str, str]]) -> str:
         opens = index == 0 and not opener
         number = number_word(count)
         several = (number.capitalize() if opens else f" {number}") + word["many"]
-        items.append((several if count > 1 else word["Opening" if opens else "a"]) + rng.choice(["", rng.choice(rng.choice(PLACES))]))
+        items.append(
+            (several if count > 1 else word["Opening" if opens else "a"])
+            + rng.choice(["", rng.choice(rng.choice(PLACES))])
+        )
     joined = items[0] if len(items) == 1 else ",".join(items[:-1]) + " and" + items[-1]
     return opener + joined + "." + rng.choice(["", LARGEST.format(**words[0])])

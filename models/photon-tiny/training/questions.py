@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import torch
 from captions import caption_slot
+from constants import constant
+from facts import Facts, at, pick
 from library import Library
 from phrasebook import Phrasebook
 from phrases import COLOURS, MAX_COUNT
-from scenes import HIDDEN, Scenes
 from slots import Group, Slots, ground_slot, join_slots, put_place, text_slot
 from torch import Tensor
 
@@ -29,49 +30,11 @@ COUNT, IS_THERE, COLOUR, BESIDE, HERE = range(5)
 SHORT_SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is asked about: noun, colour [n, K], clear and visible bool [n, K], boxes [n, K, 4], centres [n, K, 2], sides [2]."""
-
-    noun: Tensor
-    colour: Tensor
-    clear: Tensor
-    visible: Tensor
-    boxes: Tensor
-    centres: Tensor
-    sides: Tensor
-
-    @classmethod
-    def of(cls, scenes: Scenes, library: Library) -> Facts:
-        height, width = scenes.drawn.owner.shape[1:]
-        real = scenes.noun < library.num_nouns
-        return cls(
-            noun=scenes.noun,
-            colour=scenes.colour,
-            clear=scenes.clear & real,
-            visible=(scenes.seen > HIDDEN) & real,
-            boxes=scenes.boxes,
-            centres=(scenes.boxes[..., :2] + scenes.boxes[..., 2:]) / 2,
-            sides=torch.tensor([width, height], device=scenes.noun.device) / min(width, height),
-        )
-
-
-def make_slots(scenes: Scenes, library: Library, book: Phrasebook) -> Slots:
+def make_slots(facts: Facts, library: Library, book: Phrasebook) -> Slots:
     """The six slots of every scene, side by side: SLOT_LENGTHS positions each."""
-    facts = Facts.of(scenes, library)
     grounded = [ground(facts, library, book, most) for most in GROUND_OBJECTS]
-    short = [_short(facts, scenes, library, book) for _ in range(2)]
+    short = [_short(facts, library, book) for _ in range(2)]
     return join_slots([*grounded, *short, caption_slot(facts, book, CAPTION_LENGTH)])
-
-
-def pick(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """A random true place of each row of bool [n, K], and whether there is one."""
-    return torch.rand_like(mask, dtype=torch.float32).masked_fill(~mask, -1).argmax(1), mask.any(1)
-
-
-def at(values: Tensor, index: Tensor) -> Tensor:
-    """values[i, index[i]] for [n, K] or [n, K, c]."""
-    return values[torch.arange(len(values), device=values.device), index]
 
 
 def _pick_noun(facts: Facts, library: Library, absent_share: float) -> tuple[Tensor, Tensor]:
@@ -97,7 +60,9 @@ def ground(facts: Facts, library: Library, book: Phrasebook, most: int) -> Slots
     chosen, _ = pick(same)
     other_colour = torch.rand(n, device=device) < 0.25
     colour = torch.where(other_colour, torch.randint(len(COLOURS), (n,), device=device), at(facts.colour, chosen))
-    coloured = (torch.rand(n, device=device) < COLOURED) & same.any(1) & (colour >= 0) & ~(same & (facts.colour < 0)).any(1)
+    coloured = (
+        (torch.rand(n, device=device) < COLOURED) & same.any(1) & (colour >= 0) & ~(same & (facts.colour < 0)).any(1)
+    )
     wanted = same & (~coloured[:, None] | (facts.colour == colour[:, None]))
     counts = wanted.sum(1)
     order = torch.where(wanted, facts.centres[..., 0] + 1e-3 * facts.centres[..., 1], 9.0).argsort(1)[:, :most]
@@ -116,7 +81,7 @@ def ground_prompt(
 ) -> tuple[Tensor, Tensor]:
     n, device = len(noun), noun.device
     values = {**book.noun_values(noun), "colour": book.colour_inside[colour.clamp(min=0)]}
-    form = torch.multinomial(torch.tensor([0.5, 0.25, 0.15, 0.1], device=device), n, replacement=True)
+    form = torch.multinomial(constant((0.5, 0.25, 0.15, 0.1), device), n, replacement=True)
     plain = book.detect_forms.fill(form, values)
     alias = torch.zeros_like(plain)
     alias[:, 0] = book.alias[noun, torch.randint(4, (n,), device=device)]
@@ -136,16 +101,16 @@ class Asked:
     point: Tensor | None = None
 
 
-def _short(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> Slots:
+def _short(facts: Facts, library: Library, book: Phrasebook) -> Slots:
     """A question of a random kind; where that kind has no fair question, how many there are."""
     n, device = len(facts.noun), facts.noun.device
-    kind = torch.multinomial(torch.tensor(SHORT_SHARES, device=device), n, replacement=True)
+    kind = torch.multinomial(constant(SHORT_SHARES, device), n, replacement=True)
     asked = [
         ask_count(facts, library, book),
         ask_is_there(facts, library, book),
         ask_colour(facts, book),
         ask_beside(facts, book),
-        ask_here(facts, scenes, library, book),
+        ask_here(facts, book),
     ]
     fair = torch.stack([a.fair for a in asked], 1)
     kind = torch.where(at(fair, kind), kind, COUNT)
@@ -207,8 +172,8 @@ def ask_beside(facts: Facts, book: Phrasebook) -> Asked:
     single = _single(facts)
     anchor, any_anchor = pick(single)
     anchor_noun = at(facts.noun, anchor)
-    towards = torch.tensor([[-1.0, 0], [1, 0], [0, -1], [0, 1]], device=device)[side]
-    offset = (facts.centres - at(facts.centres, anchor)[:, None]) * facts.sides
+    towards = constant(((-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0)), device)[side]
+    offset = (facts.centres - at(facts.centres, anchor)[:, None]) * facts.extent[:, None]
     along = (offset * towards[:, None]).sum(-1)
     across = (offset * towards.flip(1)[:, None]).sum(-1).abs()
 
@@ -223,7 +188,9 @@ def ask_beside(facts: Facts, book: Phrasebook) -> Asked:
     other, any_other = pick(single & (torch.arange(single.shape[1], device=device) != anchor[:, None]))
     gap = at(along, other)
     other_the = book.noun(anchor_noun, "the")
-    is_it = book.is_beside.random(n, {**book.noun_values(at(facts.noun, other)), "side": side_piece, "other": other_the})
+    is_it = book.is_beside.random(
+        n, {**book.noun_values(at(facts.noun, other)), "side": side_piece, "other": other_the}
+    )
     is_fair_here = any_anchor & any_other & (gap.abs() > 0.1)
 
     asks_what = (torch.rand(n, device=device) < 0.5) & what_fair
@@ -231,26 +198,8 @@ def ask_beside(facts: Facts, book: Phrasebook) -> Asked:
     return Asked(torch.where(asks_what[:, None], what, is_it), answer, asks_what | is_fair_here)
 
 
-def ask_here(facts: Facts, scenes: Scenes, library: Library, book: Phrasebook) -> Asked:
-    n, device = len(facts.noun), facts.noun.device
-    chosen, any_clear = pick(facts.clear)
-    size = at(facts.boxes[..., 2:] - facts.boxes[..., :2], chosen)
-    on_object = at(facts.centres, chosen) + 0.4 * size * (torch.rand(n, 2, device=device) - 0.5)
-    anywhere = torch.rand(n, 2, device=device)
-    aimed = (torch.rand(n, device=device) < 0.85) & any_clear
-    point = torch.where(aimed[:, None], on_object, anywhere).clamp(0, 0.999)
-    owner = owner_at(scenes, point[:, None])[:, 0]
-    is_object = owner >= 0
-    owner = owner.clamp(min=0)
+def ask_here(facts: Facts, book: Phrasebook) -> Asked:
+    is_object, owner = facts.placed_on >= 0, facts.placed_on.clamp(min=0)
     fair = ~is_object | at(facts.clear, owner)
     answer = torch.where(is_object, book.noun(at(facts.noun, owner), "bare"), book.literal["nothing"])
-    return Asked(book.here.random(n, {}), answer, fair, point)
-
-
-def owner_at(scenes: Scenes, points: Tensor) -> Tensor:
-    """Which object is drawn at points [n, P, 2] in units of the sides: [n, P], -1 for the background."""
-    height, width = scenes.drawn.owner.shape[1:]
-    x = (points[..., 0] * width).long().clamp(0, width - 1)
-    y = (points[..., 1] * height).long().clamp(0, height - 1)
-    row = torch.arange(len(points), device=points.device)[:, None]
-    return scenes.drawn.owner[row, y, x].long()
+    return Asked(book.here.random(len(facts.noun), {}), answer, fair, facts.place)

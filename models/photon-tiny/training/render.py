@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from constants import constant
 from torch import Tensor
 
 CELL = 112
@@ -31,7 +32,7 @@ class Textures:
     def start(self, sprite: Tensor, level: Tensor) -> Tensor:
         """Where a sprite's texels begin at a level of detail (0 is the finest)."""
         sides = [CELL >> i for i in range(LEVELS)]
-        begins = torch.tensor([sum(s * s for s in sides[:i]) * self.num_sprites for i in range(LEVELS)], device=sprite.device)
+        begins = constant(tuple(sum(s * s for s in sides[:i]) * self.num_sprites for i in range(LEVELS)), sprite.device)
         return begins[level] + sprite * (CELL >> level) ** 2
 
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from constants import constant
 from library import NUM_SHAPES, Library
 from render import BACK, CELL, INDICES, LEVELS, NUMBERS, Drawing, Drawn, draw
 from torch import Tensor
@@ -53,13 +54,17 @@ class Scenes:
         return self.seen >= CLEAR
 
 
-def compose(library: Library, n: int, width: int, height: int, *, held_out: bool = False, style: str | None = None) -> Scenes:
+def compose(
+    library: Library, n: int, width: int, height: int, *, held_out: bool = False, style: str | None = None
+) -> Scenes:
     """Random scenes from the global random state. `style` takes sprites of that style only, otherwise the trained ones."""
     layout = sample_layout(library, n, width, height, held_out=held_out, style=style)
     return draw_layout(library, layout, width, height)
 
 
-def draw_layout(library: Library, layout: Layout, width: int, height: int, *, plain: bool = False, backdrop: Tensor | None = None) -> Scenes:
+def draw_layout(
+    library: Library, layout: Layout, width: int, height: int, *, plain: bool = False, backdrop: Tensor | None = None
+) -> Scenes:
     """`plain` leaves out recolouring and soft edges; `backdrop` [n] chooses backgrounds, shown whole as they are."""
     n = len(layout.sprite)
     back_numbers, back_index = _backgrounds(library, n, width, height, backdrop)
@@ -68,7 +73,7 @@ def draw_layout(library: Library, layout: Layout, width: int, height: int, *, pl
     there = layout.size > 0
     seen = torch.where(there, torch.where(layout.part, drawn.seen.clamp(max=PART_SEEN), drawn.seen), 0)
     noun = torch.where(there, library.noun_S[layout.sprite], library.num_nouns)
-    sides = torch.tensor([width, height, width, height], device=seen.device)
+    sides = constant((width, height, width, height), seen.device)
     return Scenes(drawn, drawn.boxes / sides, noun, library.colour_S[layout.sprite], seen)
 
 
@@ -77,9 +82,11 @@ def sample_layout(library: Library, n: int, width: int, height: int, *, held_out
     short = min(width, height)
     sprite, there, part = _sample_sprites(library, n, style)
     size = _sample_sizes(there, width * height / short**2)
-    centre = _spread(size, torch.tensor([width / short, height / short], device=device))
+    centre = _spread(size, constant((width / short, height / short), device))
     stretch = torch.exp((torch.rand(n, K, device=device) - 0.5) * 0.25)
-    return Layout(sprite, centre * short, size * short, _angles(n, held_out, device), _signs(n, K, device), stretch, part)
+    return Layout(
+        sprite, centre * short, size * short, _angles(n, held_out, device), _signs(n, K, device), stretch, part
+    )
 
 
 def _signs(*shape: int | torch.device) -> Tensor:
@@ -116,11 +123,15 @@ def _sample_sprites(library: Library, n: int, style: str | None) -> tuple[Tensor
     count = 1 + (torch.rand(n, 1, device=device) ** 1.6 * MAX_OBJECTS).long().clamp(max=MAX_OBJECTS - 1)
     order = torch.arange(K, device=device)
     there = (order >= DISTRACTORS) & (order < DISTRACTORS + count)
-    disturbed = (torch.rand(n, 1, device=device) < 0.35) & (order < DISTRACTORS) & (torch.rand(n, K, device=device) < 0.6)
+    disturbed = (
+        (torch.rand(n, 1, device=device) < 0.35) & (order < DISTRACTORS) & (torch.rand(n, K, device=device) < 0.6)
+    )
     shape = torch.rand(n, K, device=device) < 0.6
     num_sprites = len(library.noun_S) - NUM_SHAPES
     shapes = num_sprites + torch.randint(NUM_SHAPES, (n, K), device=device)
-    other = table[usable[torch.randint(len(usable), (n, K), device=device)], torch.randint(table.shape[1], (n, K), device=device)]
+    other = table[
+        usable[torch.randint(len(usable), (n, K), device=device)], torch.randint(table.shape[1], (n, K), device=device)
+    ]
     sprite = torch.where(order < DISTRACTORS, torch.where(shape, shapes, other), sprite)
     return sprite, there | disturbed, disturbed & ~shape
 
@@ -130,7 +141,10 @@ def _sample_sizes(there: Tensor, area: float) -> Tensor:
     n, device = len(there), there.device
     low, high = math.log(SMALLEST), math.log(LARGEST)
     each, alike = (torch.exp(low + (high - low) * torch.rand(n, width, device=device)) for width in (K, 1))
-    size = torch.where(torch.rand(n, 1, device=device) < 0.3, alike * (0.8 + 0.4 * torch.rand(n, K, device=device)), each) * there
+    size = (
+        torch.where(torch.rand(n, 1, device=device) < 0.3, alike * (0.8 + 0.4 * torch.rand(n, K, device=device)), each)
+        * there
+    )
     # Crowded scenes shrink until the cells cover at most so much of the canvas.
     fill = (0.45 + 0.25 * torch.rand(n, 1, device=device)) * area
     shrink = (fill / size.square().sum(1, keepdim=True).clamp(min=1e-6)).sqrt().clamp(max=1)
@@ -172,7 +186,9 @@ def _backgrounds(library: Library, n: int, width: int, height: int, backdrop: Te
     return numbers, torch.randint(len(library.textures.backgrounds), (n,), device=device, dtype=torch.int32)
 
 
-def _colour_matrix(*shape: int | torch.device, hue: float, saturation: float, contrast: float, brightness: float) -> Tensor:
+def _colour_matrix(
+    *shape: int | torch.device, hue: float, saturation: float, contrast: float, brightness: float
+) -> Tensor:
     """[..., 3, 4] on (r, g, b, alpha): turned in hue by up to `hue` radians, the rest up to 1 +- the given amounts."""
     *sizes, device = shape
 
@@ -181,7 +197,7 @@ def _colour_matrix(*shape: int | torch.device, hue: float, saturation: float, co
 
     eye = torch.eye(3, device=device)  # type: ignore[arg-type]
     third = torch.full((3, 3), 1 / 3, device=device)  # type: ignore[arg-type]
-    across = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]], device=device) / math.sqrt(3)  # type: ignore[arg-type]
+    across = constant(((0.0, -1, 1), (1, 0, -1), (-1, 1, 0)), device) / math.sqrt(3)  # type: ignore[arg-type]
     angle, strength, scale = around(hue), 1 + around(saturation), 1 + around(contrast)
     turned = angle.cos() * eye + (1 - angle.cos()) * third + angle.sin() * across
     linear = scale * (strength * turned + (1 - strength) * third)
@@ -210,7 +226,14 @@ def _objects(library: Library, layout: Layout, *, plain: bool) -> tuple[Tensor, 
     level = ((cell < 0.75 * CELL).long() + (cell < 0.375 * CELL) + blurred).clamp(max=LEVELS - 1)
     soft = torch.full_like(level, LEVELS - 1)
     textures = library.textures
-    indices = [textures.start(layout.sprite, level), CELL >> level, low[..., 0], low[..., 1], high[..., 0], high[..., 1]]
+    indices = [
+        textures.start(layout.sprite, level),
+        CELL >> level,
+        low[..., 0],
+        low[..., 1],
+        high[..., 0],
+        high[..., 1],
+    ]
     indices += [textures.start(layout.sprite, soft), CELL >> soft]
     assert len(indices) == INDICES
     return numbers, torch.stack(indices, -1).to(torch.int32)
@@ -228,7 +251,7 @@ def _inverse_affine(layout: Layout, wide: Tensor, tall: Tensor) -> Tensor:
 def _windows(part: Tensor) -> Tensor:
     side = 0.25 + 0.15 * torch.rand(*part.shape, 2, device=part.device)
     start = 0.1 + (0.8 - side) * torch.rand(*part.shape, 2, device=part.device)
-    whole = torch.tensor([-1.0, -1, 2, 2], device=part.device)
+    whole = constant((-1.0, -1, 2, 2), part.device)
     return torch.where(part[..., None], torch.cat([start, start + side], -1), whole)
 
 
@@ -237,7 +260,13 @@ def _object_colours(library: Library, sprite: Tensor, plain: bool) -> Tensor:
     n, device = len(sprite), sprite.device
     strength = 0.0 if plain else 1.0
     matrix = _colour_matrix(
-        n, K, device, hue=0.16 * strength, saturation=0.25 * strength, contrast=0.2 * strength, brightness=0.06 * strength
+        n,
+        K,
+        device,
+        hue=0.16 * strength,
+        saturation=0.25 * strength,
+        contrast=0.2 * strength,
+        brightness=0.06 * strength,
     )
     flat = torch.zeros(n, K, 3, 4, device=device)
     flat[..., 3] = torch.rand(n, K, 3, device=device)

@@ -50,11 +50,6 @@ def join_slots(parts: list[Slots]) -> Slots:
     return Slots(*(torch.cat([getattr(p, f.name) for p in parts], 1) for f in fields(Slots)))
 
 
-def stack_pictures(parts: list[Slots]) -> Slots:
-    """Pictures one after another."""
-    return Slots(*(torch.cat([getattr(p, f.name) for p in parts], 0) for f in fields(Slots)))
-
-
 def text_slot(ids: Tensor, lengths: Tensor, prompt_lengths: Tensor, group: Group, is_valid: Tensor) -> Slots:
     """A prompt and its answer [n, L], whose last token is the end; the answer is learnt where `is_valid`.
 
@@ -107,7 +102,9 @@ def ground_slot(
     fed = (centre + noise * torch.randn_like(centre)).clamp(0, 1)
     is_size = inside & (part == 2)
     own = torch.where(part == 0, fed[..., 0], fed[..., 1])
-    value = torch.where(is_size[..., None], size * torch.exp(2 * noise * torch.randn_like(size)), own[..., None].expand(-1, -1, 2))
+    value = torch.where(
+        is_size[..., None], size * torch.exp(2 * noise * torch.randn_like(size)), own[..., None].expand(-1, -1, 2)
+    )
 
     # What a position emits is what the next one holds.
     ahead = since + 1

@@ -22,6 +22,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent.parent)]
 
 from batches import Batch, join_views, make_batch  # noqa: E402
 from checkpoint import INDEX, export, load_exported, load_state, save_state  # noqa: E402
+from constants import constant  # noqa: E402
 from decoding import evaluate  # noqa: E402
 from library import Library, load_library  # noqa: E402
 from losses import LOSS_NAMES, DenseHeads, slot_frame, text_losses, vision_losses, working_copy  # noqa: E402
@@ -60,8 +61,12 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=540, help="wall time of this run, start and export included")
     parser.add_argument("--total", type=float, help="seconds of the whole schedule, by default those of this run")
-    parser.add_argument("--elapsed", type=float, help="seconds of the schedule already spent, by default those in the state")
-    parser.add_argument("--resume", type=Path, help="a state file, or a folder of exported weights; nothing there: start anew")
+    parser.add_argument(
+        "--elapsed", type=float, help="seconds of the schedule already spent, by default those in the state"
+    )
+    parser.add_argument(
+        "--resume", type=Path, help="a state file, or a folder of exported weights; nothing there: start anew"
+    )
     parser.add_argument("--state", type=Path, help="where to leave the full state")
     parser.add_argument("--out", type=Path, required=True, help="folder for the exported weights and the log")
     parser.add_argument("--batch", type=int, default=320, help="pictures a step")
@@ -87,7 +92,9 @@ class Trainer:
         config = json.loads((HERE.parent / "config.json").read_text())
         self.c = MoondreamConfig.from_dict(config)
         torch.manual_seed(options.seed)
-        self.library: Library = load_library(HERE, device=self.device, num_backdrops=options.backdrops, seed=options.seed)
+        self.library: Library = load_library(
+            HERE, device=self.device, num_backdrops=options.backdrops, seed=options.seed
+        )
         tokenizer = Tokenizer.from_file(str(options.tokenizer))
         self.book = Phrasebook(tokenizer, self.library.vocabulary, config, self.device)
         self.t = self._start()
@@ -100,7 +107,9 @@ class Trainer:
         if self.device == "cuda" and not options.no_compile:
             self.vision_losses, self.text_losses = torch.compile(vision_losses), torch.compile(text_losses)
         self.total = options.total or options.seconds
-        self.say(f"loaded in {time.time() - started:.0f} s; {sum(p.numel() for p in self.t.parameters.values()):,} parameters")
+        self.say(
+            f"loaded in {time.time() - started:.0f} s; {sum(p.numel() for p in self.t.parameters.values()):,} parameters"
+        )
 
     def say(self, line: str) -> None:
         line = f"{time.time() - self.started:6.0f}s {line}"
@@ -112,7 +121,10 @@ class Trainer:
         o, resume = self.o, self.o.resume
         parameters = named_tensors(random_init(self.c, o.seed, device=self.device))
         width = self.c.vision.enc_dim
-        heads = DenseHeads(torch.randn(self.library.num_nouns + 1, width, device=self.device) * 0.02, torch.zeros(4, width, device=self.device))
+        heads = DenseHeads(
+            torch.randn(self.library.num_nouns + 1, width, device=self.device) * 0.02,
+            torch.zeros(4, width, device=self.device),
+        )
         state: dict = {}
         if resume is not None and resume.is_file():
             state = load_state(resume, self.device)
@@ -128,7 +140,9 @@ class Trainer:
             t.step, t.elapsed, t.cold_step = state["step"], state["elapsed"], state["cold_step"]
         if o.elapsed is not None:
             t.elapsed = o.elapsed
-        source = f"state {resume}" if state else f"weights {resume}" if resume and (resume / INDEX).exists() else "nothing"
+        source = (
+            f"state {resume}" if state else f"weights {resume}" if resume and (resume / INDEX).exists() else "nothing"
+        )
         self.say(f"starting from {source}, step {t.step}, {t.elapsed:.0f} s of the schedule done")
         return t
 
@@ -156,7 +170,9 @@ class Trainer:
                 last_line = time.time()
                 self._report(losses)
             if time.time() - last_evaluation > self.o.evaluate_every:
-                self.say("average " + evaluate(self._averaged, self.library, self.book, self.c, each=self.o.pictures).line())
+                self.say(
+                    "average " + evaluate(self._averaged, self.library, self.book, self.c, each=self.o.pictures).line()
+                )
                 last_evaluation = time.time()
 
     def _report(self, losses: dict[str, Tensor]) -> None:
@@ -168,7 +184,11 @@ class Trainer:
 
     def _counts(self) -> tuple[int, int]:
         low, high = TILED_SHARE
-        tiled = round(self.o.batch * (low + (high - low) * min(1.0, 2 * self.progress)) / 8) * 8 if self.o.batch >= 16 else self.o.batch // 2
+        tiled = (
+            round(self.o.batch * (low + (high - low) * min(1.0, 2 * self.progress)) / 8) * 8
+            if self.o.batch >= 16
+            else self.o.batch // 2
+        )
         return self.o.batch - tiled, tiled
 
     def _clock(self, name: str) -> None:
@@ -222,15 +242,15 @@ class Trainer:
         image = vision.project(w.vision, *join_views(self.c.vision, features, batch.cuts))
         parts = self.text_losses(w, self.c, image, batch.slots, self.frame, GROUNDED)
         dense_weight = next(weight for start, weight in reversed(DENSE_WEIGHTS) if self.progress >= start)
-        weights = torch.tensor([LOSS_WEIGHTS[name] for name in LOSS_NAMES], device=parts.device)
+        weights = constant(tuple(LOSS_WEIGHTS[name] for name in LOSS_NAMES), parts.device)
         loss = dense_weight * (noun_loss + BOX_WEIGHT * box_loss) + (weights * parts).sum()
         named = {"patch noun": noun_loss, "patch box": box_loss, **dict(zip(LOSS_NAMES, parts, strict=True))}
         return loss, {name: value.detach() for name, value in named.items()}
 
-    def _averaged(self):  # noqa: ANN202
+    def _averaged(self):
         return working_copy(self.t.average, self.c, self.dtype)
 
-    def _current(self):  # noqa: ANN202
+    def _current(self):
         return working_copy(self.t.parameters, self.c, self.dtype)
 
     def finish(self) -> None:
@@ -252,7 +272,9 @@ class Trainer:
         for style in ("openmoji",):
             other = evaluate(self._averaged, self.library, self.book, self.c, each=self.o.pictures, style=style)
             self.say(f"final, average, unseen style {style} {other.line()}")
-        self.say(f"exported the {'current' if current.score > averaged.score else 'average'} weights; step {t.step}, {t.elapsed:.0f} s in all")
+        self.say(
+            f"exported the {'current' if current.score > averaged.score else 'average'} weights; step {t.step}, {t.elapsed:.0f} s in all"
+        )
 
 
 def main() -> None:
