@@ -135,3 +135,11 @@ def chance_of_fixed_box(truths: Sequence[Sequence[Box]]) -> Matches:
 def chance_of_middle_point(truths: Sequence[Sequence[Box]]) -> float:
     """Point hit rate of the picture's middle, said for every picture."""
     return point_hit_rate(sum((match_points([(0.5, 0.5)], boxes) for boxes in truths), Matches()))
+
+
+def chance_of_common_nouns(truths: Sequence[Sequence[tuple[str, ...]]], number: int = 3) -> float:
+    """Mean recall of a caption that always names the `number` nouns that the set shows most often."""
+    counts = Counter(noun for nouns in truths for noun in nouns)
+    said = {noun for noun, _ in counts.most_common(number)}
+    recalls = [len(said & set(nouns)) / len(nouns) for nouns in truths if nouns]
+    return sum(recalls) / len(recalls) if recalls else 0.0
