@@ -23,8 +23,8 @@ LOBES = 3.0
 
 @dataclass(frozen=True)
 class Cut:
-    """pixels [n, crops, 3, side, side] in -1..1; dense_noun [n, crops, P] (V where none) and dense_box [n, crops, P, 4] in
-    units of the crop's side, of the object at each patch's centre; tiling (rows, columns)."""
+    """pixels [n, crops, 3, side, side] in -1..1; tiling (rows, columns). Of the object at each patch's centre: dense_noun
+    [n, crops, P], V where there is none, and dense_box [n, crops, P, 4] in units of the crop's side."""
 
     pixels: Tensor
     dense_noun: Tensor
@@ -67,7 +67,7 @@ def resize(canvas: Tensor, height: int, width: int) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _lanczos(old: int, new: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Weights [new, old] as Pillow has them: the kernel widens with the scale when shrinking, and is cut at the edges."""
+    """Weights [new, old] as Pillow has them: the kernel widens when shrinking, and is cut at the edges."""
     scale = old / new
     widened = max(scale, 1.0)
     centre = (torch.arange(new, dtype=torch.float64) + 0.5) * scale

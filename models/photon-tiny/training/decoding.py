@@ -155,8 +155,8 @@ class Evaluation:
     def _answers(self, w: MoondreamWeights, image: Tensor, facts: Facts) -> None:
         lib, book = self.library, self.book
         asked = [
-            questions.ask_count(facts, lib, book), questions.ask_is_there(facts, lib, book), questions.ask_colour(facts, book),
-            questions.ask_beside(facts, book), questions.ask_here(facts, book),
+            questions.ask_count(facts, lib, book), questions.ask_is_there(facts, lib, book),
+            questions.ask_colour(facts, book), questions.ask_beside(facts, book), questions.ask_here(facts, book),
         ]  # fmt: skip
         for kind, one in zip(TEXT_KINDS, asked, strict=True):
             same, learnt = self._text(w, image, answer_slot(one, book), Group.ANSWER, 8)

@@ -4,13 +4,13 @@
 
     {"seed": 7, "style": "trained", "pictures": [{
         "file": "0000.webp", "width": 400, "height": 304,
-        "objects": [{"noun": "banana", "box": [x_min, y_min, x_max, y_max], "colour": "yellow" or null, "seen": 1.0}, ...],
+        "objects": [{"noun": "banana", "box": [x_min, y_min, x_max, y_max], "colour": "yellow" | null, "seen": 1.0}, ...],
         "questions": [
             {"task": "detect", "text": "banana", "boxes": [[...], ...]},            absent: no boxes
             {"task": "point", "text": "banana", "boxes": [[...], ...]},             a point in each box, or none
             {"task": "query", "kind": "count", "text": "How many bananas are there?", "answer": "2"},
             {"task": "query", "kind": "is_there" | "colour" | "relation", "text": ..., "answer": ...},
-            {"task": "query", "kind": "here", "text": "What is here?", "point": [x, y], "answer": "banana" or "nothing"},
+            {"task": "query", "kind": "here", "text": "What is here?", "point": [x, y], "answer": "banana" | "nothing"},
             {"task": "caption", "length": "short" | "normal" | "long", "nouns": [["banana", "bananas"], ...]}]}]}
 
 Boxes are exact, of what is visible, in units of the sides; objects less than half seen are listed but never asked for.
@@ -78,7 +78,7 @@ def objects_of(scenes: Scenes, library: Library) -> list[dict]:
 
 
 def questions_of(scenes: Scenes, library: Library, book: Phrasebook) -> list[dict]:
-    """All fair questions of one scene: a present and an absent noun for grounding, one of each short kind, one caption."""
+    """All fair questions of one scene: grounding of a present and an absent noun, each short kind, a caption."""
     facts = Facts.of(scenes, library)
     made = [*_grounding(facts, library), *_short(facts, library, book)]
     clear = sorted(set(facts.noun[0][facts.clear[0]].tolist()))

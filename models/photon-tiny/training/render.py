@@ -1,4 +1,4 @@
-"""Draws batches of scenes from rows of numbers: a background, then textured quads from back to front, with exact labels.
+"""Draws batches of scenes from rows of numbers: a background, then textured quads from the back, with exact labels.
 
 A GPU uses the kernel of compose_kernel.py, the CPU the plain twin below. Invariant: sprites are premultiplied, packed
 RGBA in one int32 a texel, with two coarser levels for small drawings and soft shadows.
@@ -15,7 +15,8 @@ from torch import Tensor
 
 CELL = 112
 LEVELS = 3
-NUMBERS = 30  # of an object: 6 canvas pixel -> (u, v), 4 window, 12 colour matrix, 1 edge, 2 offset, 1 gain, 1 opacity, 3 colour
+# Of an object: 6 canvas pixel -> (u, v), 4 window, 12 colour matrix, 1 edge; of its shadow: 2 offset, gain, opacity, 3 colour.
+NUMBERS = 30
 INDICES = 8  # of an object: texture start, texture side, x0, y0, x1, y1 (pixels touched), soft texture start, its side
 BACK = 18  # of a background: 6 canvas pixel -> (u, v), 12 colour matrix
 HIT = 0.35  # opacity from which a pixel belongs to an object
@@ -48,7 +49,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Drawn:
-    """canvas uint8 [n, 3, H, W]; owner int8 [n, H, W], -1 the background; boxes [n, K, 4] in pixels; shares seen [n, K]."""
+    """canvas uint8 [n, 3, H, W]; owner int8 [n, H, W], -1 the background; boxes [n, K, 4] in pixels; seen [n, K]."""
 
     canvas: Tensor
     owner: Tensor
@@ -101,7 +102,8 @@ def _draw_kernel(drawing: Drawing, textures: Textures, canvas: Tensor, owner: Te
     height, width = owner.shape[1:]
     tiles_x, tiles_y = -(-width // TILE), -(-height // TILE)
     compose[(n, tiles_x * tiles_y)](
-        canvas, owner, stats, textures.sprites, textures.backgrounds, drawing.back_numbers, drawing.back_index, drawing.numbers, drawing.indices,
+        canvas, owner, stats, textures.sprites, textures.backgrounds,
+        drawing.back_numbers, drawing.back_index, drawing.numbers, drawing.indices,
         height, width, tiles_x, textures.backgrounds.shape[-1],
         OBJECTS=objects, NUMBERS=NUMBERS, INDICES=INDICES, BACK=BACK, SIZE=TILE, HIT=HIT, num_warps=4,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Composes batches of scenes on one canvas size: which sprites where, drawn, with exact labels of what is seen.
 
 K objects a scene, in the order of drawing: DISTRACTORS first (shapes and small parts of sprites, never asked for), then
-up to MAX_OBJECTS sprites. Invariant: training draws no sprite turned by 10 to 13 degrees; held-out scenes draw only those.
+up to MAX_OBJECTS sprites. Invariant: training turns no sprite by 10 to 13 degrees; held-out scenes turn all by that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLEAR, HIDDEN = 0.5, 0.05  # seen at least this much: there; less than that: not
 
 @dataclass(frozen=True)
 class Layout:
-    """Sprites and their places. centre [n, K, 2] in pixels; size [n, K] the drawing's longer side in pixels, 0 for none;
+    """Sprites and their places. centre [n, K, 2]; size [n, K] the drawing's longer side, 0 for none; both in pixels;
     angle in radians; flip -1 or 1; stretch a factor; part bool: only a window of the sprite is drawn."""
 
     sprite: Tensor
@@ -41,7 +41,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Scenes:
-    """n drawn scenes. boxes [n, K, 4] (x0, y0, x1, y1 in units of the sides), noun and colour [n, K], seen [n, K] in 0..1."""
+    """n drawn scenes. boxes [n, K, 4]: x0, y0, x1, y1 in units of the sides; noun, colour, seen (0..1) [n, K]."""
 
     drawn: Drawn
     boxes: Tensor
@@ -57,7 +57,7 @@ class Scenes:
 def compose(
     library: Library, n: int, width: int, height: int, *, held_out: bool = False, style: str | None = None
 ) -> Scenes:
-    """Random scenes from the global random state. `style` takes sprites of that style only, otherwise the trained ones."""
+    """Random scenes from the global random state, with sprites of `style`, otherwise of all trained styles."""
     layout = sample_layout(library, n, width, height, held_out=held_out, style=style)
     return draw_layout(library, layout, width, height)
 

@@ -1,4 +1,4 @@
-"""The text behind an image prefix: rows of question-and-answer slots, each position with what it feeds and what it learns.
+"""The text behind an image prefix: question-and-answer slots, each position with what it feeds and what it learns.
 
 n pictures, S positions. Invariant: a slot's positions count on from the image's end, and it sees the image and itself.
 """
@@ -70,7 +70,7 @@ def text_slot(ids: Tensor, lengths: Tensor, prompt_lengths: Tensor, group: Group
 
 
 def put_place(slots: Slots, at: int, point: Tensor) -> None:
-    """Give the two coordinate tokens at `at` of every row the values of `point` [n, 2]; rows with NaN keep their tokens."""
+    """Give the two coordinate tokens from `at` on the values of `point` [n, 2]; rows with NaN keep their tokens."""
     given = ~point[:, 0].isnan()
     for i in range(2):
         slots.value_kind[:, at + i] = torch.where(given, 1, slots.value_kind[:, at + i])
@@ -78,11 +78,12 @@ def put_place(slots: Slots, at: int, point: Tensor) -> None:
         slots.value[:, at + i] = value[:, None].expand(-1, 2)
 
 
-def ground_slot(
-    prompt: Tensor, prompt_lengths: Tensor, centres: Tensor, sizes: Tensor, counts: Tensor, *, is_detect: Tensor, is_valid: Tensor,
+def ground_slot(  # noqa: PLR0913
+    prompt: Tensor, prompt_lengths: Tensor, centres: Tensor, sizes: Tensor, counts: Tensor, *,
+    is_detect: Tensor, is_valid: Tensor,
     coord_id: int, size_id: int, end_id: int, noise: float,
 ) -> Slots:  # fmt: skip
-    """A prompt [n, L] of the given lengths, then `counts` [n] objects: centres and sizes [n, M, 2]. Points leave out sizes.
+    """A prompt [n, L] of the given lengths, then `counts` [n] objects: centres, sizes [n, M, 2]. Points have no sizes.
 
     `noise` is the spread of the error put on the coordinates fed, as the model's own are not exact.
     """
