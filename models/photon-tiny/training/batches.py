@@ -32,6 +32,13 @@ class Batch:
         """A field of the cuts with pictures and crops in one dimension."""
         return torch.cat([getattr(c, name).flatten(0, 1) for c in self.cuts])
 
+    def record_stream(self, stream: torch.cuda.Stream) -> None:
+        """Tell the allocator that `stream` uses what another stream made."""
+        for part in (*self.cuts, self.slots):
+            for value in vars(part).values():
+                if isinstance(value, Tensor):
+                    value.record_stream(stream)
+
 
 def random_canvas(rng: random.Random, c: VisionConfig, *, tiled: bool) -> tuple[int, int]:
     """(width, height), sides multiples of STEP, aspect between 1:2 and 2:1."""

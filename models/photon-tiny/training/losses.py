@@ -61,7 +61,7 @@ def vision_losses(
     return features, noun_loss, distance.sum() / (4 * is_object.sum().clamp(min=1))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # hashed by identity: the compiler hashes what it calls
 class SlotAttend:
     """`Attend` for [image prefix, slots]: the prefix sees itself, the slots what `mask` [S, prefix + S] says."""
 
