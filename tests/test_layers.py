@@ -15,7 +15,8 @@ LAYERS = {
     5: ["tasks"],
     6: ["engine"],
     7: ["server", "compat", "export"],
-    8: ["cli", "bench"],
+    8: ["bench"],
+    9: ["cli"],
 }
 LAYER_OF = {name: layer for layer, names in LAYERS.items() for name in names}
 FILES = sorted(PACKAGE.rglob("*.py"))

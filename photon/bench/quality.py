@@ -122,14 +122,14 @@ def chance_of_commonest(truths: Sequence[str]) -> float:
     return max(counts.values()) / len(truths) if truths else 0.0
 
 
-def chance_of_fixed_box(truths: Sequence[Sequence[Box]]) -> Matches:
+def chance_of_fixed_box(truths: Sequence[Sequence[Box]], *, at_least: float = 0.5) -> Matches:
     """What one box says for every picture: that around the mean of all truths' sides."""
     every = [box for boxes in truths for box in boxes]
     if not every:
         return Matches()
     mean = tuple(sum(side) / len(every) for side in zip(*every, strict=True))
     answer: list[Box] = [(mean[0], mean[1], mean[2], mean[3])]
-    return sum((match_boxes(answer, boxes) for boxes in truths), Matches())
+    return sum((match_boxes(answer, boxes, at_least=at_least) for boxes in truths), Matches())
 
 
 def chance_of_middle_point(truths: Sequence[Sequence[Box]]) -> float:

@@ -122,6 +122,21 @@ def detect(
     )
 
 
+@app.command(name="eval")
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="Pictures and a scenes.json.", show_default=False)],
+    model: Model = DEFAULT_MODEL,
+    json: Json = False,
+    device: Device = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first scenes.", show_default=False)] = None,
+) -> None:
+    """Ask every question of a set of scenes and show how many answers are right."""
+    from photon.cli.evaluate import show_figures
+
+    show_figures(folder, model=model, device=device, dtype=dtype, limit=limit, as_json=json)
+
+
 @app.command()
 def models() -> None:
     """List the models that Photon knows by name."""
