@@ -1,7 +1,7 @@
 """The engine against the reference's answers: every picture, task and object, alone and in one batch, depth 1 and 2.
 
-Pictures are encoded once a configuration (`test_moondream_golden` pins the vision tower to the reference): otherwise
-nine tenths of the time would go into encoding three pictures over and over.
+Pictures are cut once and encoded once a configuration (`test_images` and `test_moondream_golden` pin crops and vision
+tower to the reference): otherwise nearly all of the time would go into the same three pictures over and over.
 """
 
 import json
@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from torch import Tensor
 
 from photon import Engine
+from photon.images.crops import prepare_image
 from photon.models.moondream.model import MoondreamModel
 from photon.request import PreparedImage
+from photon.runner.plan import Plan
+from photon.runner.runner import ModelRunner
 from photon.tasks import CaptionTask, DetectTask, PointTask, QueryTask, Task
 
 DATA = Path(__file__).parent / "data"
@@ -27,18 +31,26 @@ GoldenCase = tuple[Task, str | None, Any, str]  # task, picture or None, what th
 
 
 @pytest.fixture(scope="module", autouse=True)
-def encode_each_picture_once() -> Iterator[None]:
+def each_picture_once() -> Iterator[None]:
     encode = MoondreamModel.encode_images
-    known: dict[tuple[str, int], Tensor] = {}
+    cut: dict[bytes, PreparedImage] = {}
+    encoded: dict[tuple[float, int], Tensor] = {}
+
+    def cut_once(image: Image.Image, **sizes: int) -> PreparedImage:
+        pixels = image.tobytes()
+        if pixels not in cut:
+            cut[pixels] = prepare_image(image, **sizes)
+        return cut[pixels]
 
     def encode_once(model: MoondreamModel, images: list[PreparedImage]) -> list[Tensor]:
-        keys = [(str(model.weights.text.wte.sum()), hash(image.crops.tobytes())) for image in images]
+        keys = [(float(model.weights.text.wte.sum()), id(image)) for image in images]
         for key, image in zip(keys, images, strict=True):
-            if key not in known:
-                known[key] = encode(model, [image])[0]
-        return [known[key] for key in keys]
+            if key not in encoded:
+                encoded[key] = encode(model, [image])[0]
+        return [encoded[key] for key in keys]
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("photon.engine.loading.prepare_image", cut_once)
         patch.setattr(MoondreamModel, "encode_images", encode_once)
         yield
 
@@ -103,9 +115,17 @@ def test_alone(engine: tuple[Engine, str]) -> None:
         check(start(made, name, case).result(60), case[2], case[3])
 
 
-def test_in_one_batch(engine: tuple[Engine, str]) -> None:
+def test_in_one_batch(engine: tuple[Engine, str], monkeypatch: pytest.MonkeyPatch) -> None:
     made, name = engine
-    cases = golden_cases(name)
+    cases, num_rows = golden_cases(name), []
+    launch = ModelRunner.launch
+
+    def count_rows(self: ModelRunner, slot: int, plan: Plan) -> None:
+        num_rows.append(len(plan.rows))
+        launch(self, slot, plan)
+
+    monkeypatch.setattr(ModelRunner, "launch", count_rows)
     futures = [start(made, name, case) for case in cases]
     for case, future in zip(cases, futures, strict=True):
         check(future.result(300), case[2], case[3])
+    assert max(num_rows) == 8, f"steps of at most {max(num_rows)} rows are not one batch"

@@ -99,7 +99,8 @@ def test_paged_prefill_of_several_prompts(name: str) -> None:
     table = (torch.randperm(3 * pages_per_row, generator=torch.Generator().manual_seed(0)) + 1).view(3, -1)
     position = torch.arange(length)
     slots = torch.cat([row[position // page_size] * page_size + position % page_size for row in table])
-    plan = AttentionPlan(slots, table, torch.tensor([length] * 3), [length] * 3, [length] * 3, [((0, span),)] * 3)
+    lengths = [length] * 3
+    plan = AttentionPlan(page_size, slots, table, torch.tensor(lengths), lengths, lengths, [((0, span),)] * 3)
     spec = model.spec
     kv = torch.full((spec.num_layers, 2, 3 * pages_per_row + 1, page_size, spec.num_kv_heads, spec.head_dim), torch.nan)
     hidden = model.forward(embeds, position.repeat(3), PagedAttend(kv, plan)).view(3, length, -1)

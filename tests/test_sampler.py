@@ -91,3 +91,15 @@ def test_uniform_depends_on_seed_and_index_and_is_flat() -> None:
 def test_continue_probability_is_what_is_not_the_end() -> None:
     logits = torch.tensor([[math.log(0.2), math.log(0.3), math.log(0.5)], [0.0, -math.inf, 0.0]])
     assert continue_probability(logits, torch.tensor([1, 0])).tolist() == pytest.approx([0.7, 0.5])
+
+
+def test_a_row_without_numbers_gets_some_id_and_its_neighbour_its_own() -> None:
+    logits = torch.tensor([[math.nan] * 3, [0.0, 1.0, 0.5], [math.inf, 0.0, 0.0]])
+    ids = sample_ids(
+        logits,
+        temperature_B=torch.ones(3),
+        top_p_B=torch.full((3,), 0.9),
+        uniform_B=torch.tensor([0.5, 0.1, 0.5], dtype=torch.float64),
+        is_greedy=False,
+    )
+    assert all(0 <= i < 3 for i in ids.tolist()) and ids[1] == 1

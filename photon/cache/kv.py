@@ -27,6 +27,9 @@ class PageShape:
 
 
 def allocate_kv(page: PageShape, num_pages: int, device: Device) -> Tensor:
-    """[layers, 2, num_pages + 1, page_size, KV heads, head_dim]; page 0 is the inert page, which nobody reads."""
+    """[layers, 2, num_pages + 1, page_size, KV heads, head_dim]; page 0 is the inert page.
+
+    Nobody writes it, so that its zeros may be read where a shorter row of a batch has no position.
+    """
     shape = (page.num_layers, 2, num_pages + 1, page.page_size, page.num_kv_heads, page.head_dim)
     return device.empty(shape, device.dtype)

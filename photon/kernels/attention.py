@@ -7,6 +7,7 @@ layer's keys and values; a sequence's position p lies in its page p // page_size
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -30,8 +31,11 @@ class AttentionPlan:
     query_lengths  new positions of each row (all 1 in a decode step); they are its last ones
     key_lengths    `lengths_B` on the host
     blocks         per row, the [start, end) spans whose positions see each other both ways
+
+    The properties are made when a layer first asks, and serve all layers of the step.
     """
 
+    page_size: int
     slots_T: Tensor
     page_table_BP: Tensor
     lengths_B: Tensor
@@ -39,9 +43,29 @@ class AttentionPlan:
     key_lengths: list[int]
     blocks: list[tuple[tuple[int, int], ...]]
 
-    @property
+    @cached_property
     def is_decode(self) -> bool:
         return all(length == 1 for length in self.query_lengths)
+
+    @cached_property
+    def seen_BL(self) -> Tensor:
+        """bool [B, L]: whether position l, of as many as the longest row has, is one of the row's."""
+        return torch.arange(max(self.key_lengths), device=self.lengths_B.device) < self.lengths_B[:, None]
+
+    @cached_property
+    def key_slots_BL(self) -> Tensor:
+        """Where each position's key and value lie. Past a row's end it is the inert page's zeros: what a page holds of
+        an earlier sequence may be no finite number, and a weight of zero would not make it harmless."""
+        position = torch.arange(self.seen_BL.shape[1], device=self.lengths_B.device)
+        pages_BL = self.page_table_BP[:, position // self.page_size]
+        return torch.where(self.seen_BL, pages_BL * self.page_size + position % self.page_size, 0)
+
+    @cached_property
+    def masks(self) -> list[Tensor]:
+        """Of each row, bool [new positions, positions]: what sees what."""
+        device = self.lengths_B.device
+        sizes = zip(self.query_lengths, self.key_lengths, self.blocks, strict=True)
+        return [visibility(queries, keys, blocks, device) for queries, keys, blocks in sizes]
 
 
 @dataclass(frozen=True)
@@ -66,29 +90,30 @@ def write_kv(pages: Tensor, new_THd: Tensor, slots_T: Tensor) -> None:
 
 def decode_attention(q_BHd: Tensor, keys: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
     """One new position a row over all of the row's pages; [B, H, head_dim]."""
-    used = -(-max(plan.key_lengths) // keys.shape[1])
-    table = plan.page_table_BP[:, :used]
-    k, v = (pages[table].flatten(1, 2).transpose(1, 2) for pages in (keys, values))  # [B, KV heads, L, head_dim]
-    seen = torch.arange(k.shape[2], device=q_BHd.device) < plan.lengths_B[:, None]
+    k, v = (_gather(pages, plan.key_slots_BL).transpose(1, 2) for pages in (keys, values))  # [B, KV heads, L, head_dim]
     out = F.scaled_dot_product_attention(
-        q_BHd[:, :, None], k, v, attn_mask=seen[:, None, None], enable_gqa=k.shape[1] != q_BHd.shape[1]
+        q_BHd[:, :, None], k, v, attn_mask=plan.seen_BL[:, None, None], enable_gqa=k.shape[1] != q_BHd.shape[1]
     )
     return out[:, :, 0]
 
 
 def prefill_attention(q_THd: Tensor, keys: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
     """Ragged rows, each over its own pages: causal, but for the two-way blocks; [T, H, head_dim]."""
-    outs, page_size = [], keys.shape[1]
-    for row, q in enumerate(q_THd.split(plan.query_lengths)):
-        length = plan.key_lengths[row]
-        table = plan.page_table_BP[row, : -(-length // page_size)]
-        k, v = (pages[table].flatten(0, 1)[:length].transpose(0, 1)[None] for pages in (keys, values))
-        mask = visibility(len(q), length, plan.blocks[row], q.device)
+    outs = []
+    for q, slots_L, length, mask in zip(
+        q_THd.split(plan.query_lengths), plan.key_slots_BL, plan.key_lengths, plan.masks, strict=True
+    ):
+        k, v = (_gather(pages, slots_L[:length]).transpose(0, 1)[None] for pages in (keys, values))
         out = F.scaled_dot_product_attention(
             q.transpose(0, 1)[None], k, v, attn_mask=mask, enable_gqa=k.shape[1] != q.shape[1]
         )
         outs.append(out[0].transpose(0, 1))
     return torch.cat(outs)
+
+
+def _gather(pages: Tensor, slots: Tensor) -> Tensor:
+    """[..., KV heads, head_dim] at `slots` of pages [pages, page_size, KV heads, head_dim]."""
+    return pages.flatten(0, 1).index_select(0, slots.flatten()).unflatten(0, slots.shape)
 
 
 def visibility(

@@ -74,7 +74,7 @@ class ModelRunner:
                 if plan.is_prefill
                 else self._embed_carry(buffers, count)
             )
-            attend = PagedAttend(self._kv, attention_plan(buffers, plan.rows, num_positions))
+            attend = PagedAttend(self._kv, attention_plan(buffers, plan.rows, num_positions, self._page_size))
             hidden_TD = self._model.forward(embeds_TD, buffers.positions.device[:num_positions], attend)
             hidden_BD = hidden_TD[buffers.last.device[:count]]
             self._launched[slot] = Launched(plan, hidden_BD, self._model.logits(hidden_BD))

@@ -32,7 +32,8 @@ def sample_ids(
     target_B = uniform_B * reached_BV[:, -1]
     place_B = (reached_BV <= target_B[:, None]).sum(-1)
     last_B = (kept_BV > 0).sum(-1) - 1
-    drawn_B = order_BV.gather(1, torch.minimum(place_B, last_B)[:, None])[:, 0]
+    place_B = torch.minimum(place_B, last_B).clamp_min(0)  # where logits are not finite nothing is kept: any id will do
+    drawn_B = order_BV.gather(1, place_B[:, None])[:, 0]
     return torch.where(temperature_B > 0, drawn_B, best_B)
 
 

@@ -54,10 +54,13 @@ def stage_sampling(buffers: SlotBuffers, plan: Plan, base_mask: Callable[[tuple[
         buffers.role.array[i] = Role.TEXT
 
 
-def attention_plan(buffers: SlotBuffers, rows: tuple[PlannedRow, ...], num_positions: int) -> AttentionPlan:
+def attention_plan(
+    buffers: SlotBuffers, rows: tuple[PlannedRow, ...], num_positions: int, page_size: int
+) -> AttentionPlan:
     """The attention metadata of the step, over the slot's device buffers."""
     count = len(rows)
     return AttentionPlan(
+        page_size=page_size,
         slots_T=buffers.kv_slots.device[:num_positions],
         page_table_BP=buffers.page_table.device[:count],
         lengths_B=buffers.lengths.device[:count],
