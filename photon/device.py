@@ -48,6 +48,13 @@ class Device:
 
         return Event(torch.cuda.Event() if self.is_cuda else None)
 
+    def synchronize(self) -> None:
+        """Block the CPU until the device has done all that it was given."""
+        import torch
+
+        if self.is_cuda:
+            torch.cuda.synchronize(self.name)
+
     def describe(self) -> str:
         """For people, as "NVIDIA H200 (cuda:0), bfloat16"."""
         import torch

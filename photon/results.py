@@ -70,8 +70,9 @@ class Box:
 class Metrics:
     """Where a request's time went, in milliseconds, and its tokens. Set by the engine.
 
-    `queue_ms` waiting for the tick thread to admit it, `image_ms` decoding and cropping, `prefill_ms` the prompt,
-    `decode_ms` from the first token to the last, `total_ms` from the call to the result.
+    `image_ms` decoding and cropping, `queue_ms` all else before it was admitted: waiting for a worker, a grammar and a
+    place in the batch. `prefill_ms` the prompt, `decode_ms` from the first token to the last, `total_ms` from the call
+    to the result.
     """
 
     queue_ms: float = 0.0

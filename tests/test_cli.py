@@ -286,9 +286,10 @@ def test_models_lists_every_recipe(capsys: pytest.CaptureFixture[str]) -> None:
 # --- as a process
 
 FAKE_SLOW = """
-import sys, time, types, photon
+import sys, threading, time, photon
 class Engine:
-    def __init__(self, model, **options): pass
+    def __init__(self, model, **options):
+        threading.Thread(target=time.sleep, args=(60,)).start()  # a worker in the middle of something
     def __enter__(self): return self
     def __exit__(self, *error): pass
     def caption(self, image, length):

@@ -44,6 +44,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 MaxObjects = Annotated[int, typer.Option(help="At most so many objects.")]
 
 DEFAULT_MODEL = "photon-tiny"
+INTERRUPTED = 130
 
 
 @app.callback(invoke_without_command=True)
@@ -159,11 +160,14 @@ def run(arguments: list[str]) -> int:
         say(str(error))
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of stdout has gone; what is still buffered goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == INTERRUPTED:  # do not wait for a worker in the middle of a picture or of an import
+        os._exit(code)
+    sys.exit(code)

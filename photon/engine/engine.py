@@ -59,14 +59,15 @@ class Engine:
         self._loaded = load_model(self.config, device)
         if not self.config.quiet:
             print(f"photon: {self._loaded.context.recipe.name} on {device.describe()}", file=sys.stderr)
+        scheduler = build_scheduler(self.config, self._loaded.model, device)
         self._ids = itertools.count(1)
         self._pending: dict[int, Job] = {}
         self._idle = threading.Condition()
         self._is_closed = False
+        self._is_warm = False
         self._workers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-image")
-        self._workers.submit(self._loaded.context.constraints.warm_up)  # while the first picture is on its way
         self._delivery = ThreadPoolExecutor(1, thread_name_prefix="photon-deliver")
-        self._ticker = Ticker(build_scheduler(self.config, self._loaded.model, device), self._hand_over)
+        self._ticker = Ticker(scheduler, self._hand_over, self._fail_pending)
 
     def caption(
         self,
@@ -131,31 +132,37 @@ class Engine:
         return self.submit(task, image).result()
 
     def submit(self, task: Task, image: ImageSource | None = None) -> Future[Any]:
-        """Start a task and return at once. `future.cancel()` ends its work within two steps."""
+        """Start a task and return at once. `future.cancel()` ends its work within two steps.
+
+        The future's callbacks run on a thread of the engine and must not wait for it: not for another answer, nor for
+        `close`.
+        """
         job = Job(next(self._ids), task, image)
         with self._idle:
             if self._is_closed:
                 raise EngineError("the engine is closed")
-            if self._ticker.ended:
-                raise self._ticker.ended
-            self._pending[job.id] = job
+            if (ended := self._ticker.ended_by()) is not None:
+                raise ended
             preparation = self._workers.submit(self._prepare, job)
+            self._pending[job.id] = job
+            if task.needs_grammar and not self._is_warm:  # beside the first picture, if there is a second worker
+                self._is_warm = True
+                self._workers.submit(self._loaded.context.constraints.warm_up)
         job.future.add_done_callback(lambda _: self._forget(job))
         preparation.add_done_callback(lambda done: self._fail_if_failed(job, done))
         return job.future
 
     def close(self, *, drain: bool = True) -> None:
-        """Wait for all that was submitted (or, with drain=False, fail it with EngineError), then stop the threads."""
+        """Wait for all that was submitted, then stop the threads. With drain=False what is not answered fails with
+        EngineError within a step or two; a worker in the middle of a picture is not waited for."""
         with self._idle:
             self._is_closed = True
-            while drain and self._pending and not self._ticker.ended:
+            while drain and self._pending and self._ticker.ended_by() is None:
                 self._idle.wait(0.1)
         self._ticker.send(Stop())
         self._ticker.join()
-        self._workers.shutdown(cancel_futures=True)
+        self._workers.shutdown(wait=drain, cancel_futures=True)
         self._delivery.shutdown()
-        for job in list(self._pending.values()):
-            job.fail(EngineError("the engine was closed before this was answered"))
 
     def __enter__(self) -> Engine:
         return self
@@ -206,12 +213,22 @@ class Engine:
         job.succeed(result)
 
     def _forget(self, job: Job) -> None:
-        """The future is resolved: by a result, an error, or its caller's cancel, which must reach the tick."""
+        """The future is done: by a result, an error, or its caller's cancel, which must reach the tick."""
         if job.future.cancelled():
+            job.settle_cancelled()
             self._ticker.send(Cancel(job.id))
         with self._idle:
             self._pending.pop(job.id, None)
             self._idle.notify_all()
+
+    def _fail_pending(self) -> None:
+        """On the tick thread, which has ended: whoever is waited for hears it now, wherever the job has got to."""
+        with self._idle:
+            jobs = list(self._pending.values())
+        for job in jobs:
+            error = self._ticker.ended_by()
+            assert error is not None
+            job.fail(error)
 
 
 def _metrics(job: Job, update: Update) -> Metrics:

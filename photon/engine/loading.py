@@ -89,7 +89,7 @@ def build_scheduler(config: EngineConfig, model: Model, device: Device) -> Sched
         allocate_kv(page, num_pages, device),
         device,
         max_rows=config.max_batch_size,
-        max_positions=max(config.max_prefill_tokens, spec.max_context),
+        max_positions=max(config.max_prefill_tokens, spec.max_context, config.max_batch_size),
     )
     return Scheduler(
         runner,

@@ -1,6 +1,6 @@
 """The tick thread: the only place that calls the scheduler. Others hand it messages and get finished jobs back.
 
-One of the two places with a blanket `except`: whatever ends the loop is given to every waiting and every later caller.
+One of the two places with a blanket `except`: whatever ends the loop, every waiting and every later caller learns it.
 """
 
 from __future__ import annotations
@@ -35,45 +35,49 @@ class Stop:
 class Ticker:
     """Runs ticks while there is work and sleeps while there is none.
 
-    `finish(job, update)` is called on the tick thread for a job that has ended, and must only hand it on.
+    `finish(job, update)` is called on the tick thread for a job that has ended, and must only hand it on. `end()` is
+    called there once, when the loop has ended; `ended_by` says why from then on, and messages are heard no more.
     """
 
-    def __init__(self, scheduler: Scheduler, finish: Callable[[Job, Update], None]) -> None:
+    def __init__(self, scheduler: Scheduler, finish: Callable[[Job, Update], None], end: Callable[[], None]) -> None:
         self._scheduler = scheduler
         self._finish = finish
+        self._end = end
         self._inbox: queue.SimpleQueue[Add | Cancel | Stop] = queue.SimpleQueue()
         self._jobs: dict[int, Job] = {}
-        self._lock = threading.Lock()  # between `send` and the end of the loop, so that no message is lost
-        self._ended: EngineError | None = None
+        self._has_ended = False
+        self._cause: BaseException | None = None  # set before `_has_ended`
         self._thread = threading.Thread(target=self._run, name="photon-tick", daemon=True)
         self._thread.start()
 
-    @property
-    def ended(self) -> EngineError | None:
-        """Why the loop has ended, if it has; its cause is the error that ended it."""
-        return self._ended
+    def ended_by(self) -> EngineError | None:
+        """Why the loop has ended, if it has, with the error that ended it as its cause. A new one for each caller:
+        raising writes into an error."""
+        if not self._has_ended:
+            return None
+        ended = EngineError(
+            "the engine is closed" if self._cause is None else f"the tick thread has died: {self._cause!r}"
+        )
+        ended.__cause__ = self._cause
+        return ended
 
     def send(self, message: Add | Cancel | Stop) -> None:
-        """From any thread. A job sent after the loop has ended fails at once."""
-        with self._lock:
-            if self._ended is None:
-                self._inbox.put(message)
-                return
-        if isinstance(message, Add):
-            message.job.fail(self._ended)
+        """From any thread."""
+        self._inbox.put(message)
 
     def join(self) -> None:
         self._thread.join()
 
     def _run(self) -> None:
-        cause: Exception | None = None
         try:
             while self._handle_messages():
                 for update in self._scheduler.tick():
                     self._deliver(update)
-        except Exception as error:
-            cause = error
-        self._end(cause)
+        except BaseException as error:
+            self._cause = error
+        self._has_ended = True
+        self._jobs.clear()
+        self._end()
 
     def _handle_messages(self) -> bool:
         """Take what has arrived, waiting for it when there is nothing else to do; False at Stop."""
@@ -100,7 +104,7 @@ class Ticker:
         try:
             self._scheduler.add(message.request)
         except PhotonError as error:
-            job.fail(error)
+            self._finish(job, Update(job.id, finish_reason="error", error=error))
             return
         self._jobs[job.id] = job
 
@@ -109,16 +113,3 @@ class Ticker:
         job.tokens.extend(update.tokens)
         if update.finish_reason is not None:
             self._finish(self._jobs.pop(update.request_id), update)
-
-    def _end(self, cause: Exception | None) -> None:
-        ended = EngineError("the engine is closed" if cause is None else f"the tick thread has died: {cause!r}")
-        ended.__cause__ = cause
-        with self._lock:
-            self._ended = ended
-        while not self._inbox.empty():
-            message = self._inbox.get()
-            if isinstance(message, Add):
-                message.job.fail(ended)
-        for job in self._jobs.values():
-            job.fail(ended)
-        self._jobs.clear()

@@ -52,6 +52,7 @@ class ModelRunner:
         self._carry_value_sizes = device.empty((max_rows,), torch.int8)
         self._base_masks = device.empty((MAX_BASE_MASKS, sizes.mask_words), torch.int32)
         self._base_mask_index: dict[tuple[int, ...], int] = {}
+        device.synchronize()  # weights and zeros came by the default stream, for which no other stream waits
 
     @property
     def mask_words(self) -> int:

@@ -1,6 +1,7 @@
 """Tasks: what a user may ask. Each builds a request from a prepared picture, and parses the tokens into a result.
 
 A task is checked when it is made and holds only what was asked; it runs on any engine, through a `TaskContext`.
+`needs_grammar` says that its requests have a grammar to be compiled, for which the grammar engine must be loaded.
 """
 
 from photon.tasks.caption import CaptionTask

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from photon.errors import RequestError
 from photon.request import PreparedImage, Request, Sampling, Token
@@ -22,6 +22,8 @@ LENGTHS = ("short", "normal", "long")
 @dataclass(frozen=True, kw_only=True)
 class CaptionTask:
     """`max_tokens` bounds the caption; the context bounds it too."""
+
+    needs_grammar: ClassVar[bool] = False
 
     length: str = "normal"
     max_tokens: int = MAX_TOKENS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from photon.request import PreparedImage, Request, Role, Sampling, Token
 from photon.results import Box, DetectResult, FinishReason, Metrics
@@ -21,6 +21,8 @@ ROLES = (Role.X, Role.Y, Role.SIZE)
 @dataclass(frozen=True, kw_only=True)
 class DetectTask:
     """`max_objects` in [1, 1000]."""
+
+    needs_grammar: ClassVar[bool] = True
 
     object: str
     max_objects: int = MAX_OBJECTS

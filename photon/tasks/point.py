@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from photon.request import PreparedImage, Request, Role, Sampling, Token
 from photon.results import FinishReason, Metrics, Point, PointResult
@@ -22,6 +22,8 @@ ROLES = (Role.X, Role.Y)
 @dataclass(frozen=True, kw_only=True)
 class PointTask:
     """`max_objects` in [1, 1000]."""
+
+    needs_grammar: ClassVar[bool] = True
 
     object: str
     spatial_refs: Sequence[SpatialRef] = ()

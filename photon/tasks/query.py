@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from photon.errors import RequestError
 from photon.request import PreparedImage, Prompt, Request, Sampling, Token
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class QueryTask:
     """`max_tokens` bounds the answer and `max_reasoning_tokens` what is thought before it; the context bounds both."""
+
+    needs_grammar: ClassVar[bool] = False
 
     question: str
     reasoning: bool = False
