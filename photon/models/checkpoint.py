@@ -18,7 +18,7 @@ class Checkpoint:
     """Open files of a checkpoint; tensors are read when asked for. A context manager.
 
     `source` is a file, or a folder with an index (`*.safetensors.index.json`) or with safetensors files.
-    ModelError when there is none, when a file is damaged, or when two files hold the same name.
+    ModelError when there is none, when a file or the index is damaged, or when two files hold the same name.
     """
 
     def __init__(self, source: Path) -> None:
@@ -56,8 +56,7 @@ def weight_files(source: Path) -> list[Path]:
         return [source]
     indexes = sorted(source.glob("*.safetensors.index.json"))
     if indexes:
-        shards = sorted(set(json.loads(indexes[0].read_text())["weight_map"].values()))
-        files = [source / shard for shard in shards]
+        files = [source / shard for shard in _shards(indexes[0])]
     else:
         files = sorted(source.glob("*.safetensors"))
     missing = [file.name for file in files if not file.is_file()]
@@ -66,3 +65,10 @@ def weight_files(source: Path) -> list[Path]:
             f"{source} holds no safetensors files" if not files else f"{source} lacks {', '.join(missing)}"
         )
     return files
+
+
+def _shards(index: Path) -> list[str]:
+    try:
+        return sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ModelError(f"{index} is no index of shards: {error!r}") from error

@@ -119,7 +119,8 @@ def recipe_from_config(name: str, config: Mapping[str, Any]) -> Recipe:
 
     Published repositories keep the whole dictionary under "config". ModelError names what is missing.
     """
-    tokenizer = config.get("config", config).get("tokenizer")
+    inner = config.get("config", config)
+    tokenizer = inner.get("tokenizer") if isinstance(inner, Mapping) else None
     if not tokenizer:
         raise ModelError(f"the config.json of {name} has no 'tokenizer' section with ids and templates")
     try:

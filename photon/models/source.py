@@ -33,8 +33,8 @@ def find_model(model: str, revision: str | None = None) -> ModelSource:
     if model in list_recipes():
         recipe = load_recipe(model)
         return _from_recipe(recipe, revision or recipe.revision)
-    path = Path(model).expanduser()
-    if path.exists():
+    path = _existing_path(model)
+    if path is not None:
         return _from_path(path, revision)
     if model.count("/") != 1 or model.startswith((".", "~", "/")):
         raise ModelError(
@@ -66,14 +66,22 @@ def _from_path(path: Path, revision: str | None) -> ModelSource:
     return ModelSource(recipe_from_config(folder.name, config), config, path, _existing(folder / "tokenizer.json"))
 
 
+def _existing_path(model: str) -> Path | None:
+    try:
+        path = Path(model).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long a name, no such user's home, a NUL in it
+        return None
+
+
 def _read_config(folder: Path, *, required: bool) -> dict[str, Any]:
     path = folder / "config.json"
     if not path.is_file() and not required:
         return {}
     try:
         config = json.loads(_existing(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{path} is no JSON: {error}") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(config, dict):
         raise ModelError(f"{path} must hold a JSON object, not {type(config).__name__}")
     return config

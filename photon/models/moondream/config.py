@@ -75,6 +75,7 @@ class MoondreamConfig:
     def from_dict(cls, config: Mapping[str, Any]) -> MoondreamConfig:
         """From the parsed `config.json`. ModelError when a size is impossible."""
         inner = config.get("config", config)
+        _require(isinstance(inner, Mapping), f"'config' must be an object, got {inner!r}")
         made = cls(
             text=_section(TextConfig, inner.get("text", {})),
             vision=_section(VisionConfig, inner.get("vision", {})),
@@ -101,6 +102,7 @@ Section = TypeVar("Section", TextConfig, VisionConfig, RegionConfig)
 
 
 def _section(kind: type[Section], given: Mapping[str, Any]) -> Section:
+    _require(isinstance(given, Mapping), f"a section must be an object, got {given!r}")
     known = {f.name for f in fields(kind)}
     values = {key: value for key, value in given.items() if key in known}
     for key, value in values.items():

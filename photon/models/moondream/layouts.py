@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-BUFFERS = ("kv_cache", "freqs_cis", "attn_mask")  # what a state dict may hold beside weights
+from photon.errors import ModelError
+
+BUFFERS = {"kv_cache", "freqs_cis", "attn_mask"}  # what a state dict may hold beside weights, alone or with parts
 
 _TRAINING_PATTERNS = [
     (r"vision_encoder\.encoder\.model\.visual\.patch_embed\.linear\.", "vision.patch_emb."),
@@ -43,10 +45,13 @@ def published_name(stored: str) -> tuple[str, bool]:
 
 
 def index_names(stored: Iterable[str]) -> dict[str, tuple[str, bool]]:
-    """Published name -> (stored name, is it transposed), without buffers."""
-    return {
-        published: (name, transposed)
-        for name in stored
-        if name.rsplit(".", 1)[-1] not in BUFFERS
-        for published, transposed in [published_name(name)]
-    }
+    """Published name -> (stored name, is it transposed), without buffers. ModelError when two names mean one tensor."""
+    index: dict[str, tuple[str, bool]] = {}
+    for name in stored:
+        if not BUFFERS.isdisjoint(name.split(".")):
+            continue
+        published, transposed = published_name(name)
+        if published in index:
+            raise ModelError(f"{index[published][0]!r} and {name!r} are the same tensor")
+        index[published] = name, transposed
+    return index
