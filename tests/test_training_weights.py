@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import losses
 import tiny_model
 import torch
 from checkpoint import INDEX, export, load_exported
@@ -13,6 +14,7 @@ from slots import Slots
 from torch import Tensor
 
 from photon.kernels.attention import DenseAttend
+from photon.models.moondream import region
 from photon.models.moondream.config import MoondreamConfig
 from photon.models.moondream.loader import load_weights
 from photon.models.moondream.model import MoondreamModel
@@ -85,3 +87,16 @@ def test_slots_side_by_side_are_what_the_engine_computes_one_by_one() -> None:
     together = text_hidden(copy, TINY, image[None], embeds, frame)[0].split(list(lengths))
     for part, hidden in zip(parts, together, strict=True):
         torch.testing.assert_close(hidden, served_hidden(model, image, part), rtol=1e-4, atol=1e-4)
+
+
+def test_the_bins_that_training_aims_at_are_those_that_the_engine_reads() -> None:
+    for to_bin, bins, from_bin in (
+        (losses._coordinate_bin, 512, region.bins_to_coordinate),
+        (losses._size_bin, 512, region.bins_to_size),
+    ):
+        every = torch.arange(bins)
+        torch.testing.assert_close(to_bin(from_bin(every, bins), bins), every.float(), rtol=0, atol=1e-2)
+    # The loss is least where the head says the very bin: 0.25 of 512 is bin 128.
+    logits = (-0.5 * ((torch.arange(512) - 128) / losses.SPREAD) ** 2).expand(3, -1)
+    near = losses._soft_nll(logits, torch.tensor([0.25, 0.27, 0.75]), losses._coordinate_bin)
+    assert near[0] < near[1] < near[2]
