@@ -23,8 +23,8 @@ LOBES = 3.0
 
 @dataclass(frozen=True)
 class Cut:
-    """pixels [n, crops, 3, side, side] in -1..1; tiling (rows, columns). Of the object at each patch's centre: dense_noun
-    [n, crops, P], V where there is none, and dense_box [n, crops, P, 4] in units of the crop's side."""
+    """pixels [n, crops, 3, side, side] in -1..1; tiling (rows, columns). Of the object at each patch's centre:
+    dense_noun [n, crops, P], V where there is none, and dense_box [n, crops, P, 4] in units of the crop's side."""
 
     pixels: Tensor
     dense_noun: Tensor

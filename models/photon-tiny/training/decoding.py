@@ -124,9 +124,18 @@ class Evaluation:
         detect = no | is_detect
         ids, lengths = questions.ground_prompt(book, noun, noun * 0, no, detect, questions.PROMPT + 3 * MOST + 1)
         blank = questions.ground_slot(
-            ids, lengths, image.new_zeros(n, 1, 2), image.new_ones(n, 1, 2), noun * 0, is_detect=detect, is_valid=no,
-            coord_id=book.coord_id, size_id=book.size_id, end_id=book.end_id, noise=0.0,
-        )  # fmt: skip
+            ids,
+            lengths,
+            image.new_zeros(n, 1, 2),
+            image.new_ones(n, 1, 2),
+            noun * 0,
+            is_detect=detect,
+            is_valid=no,
+            coord_id=book.coord_id,
+            size_id=book.size_id,
+            end_id=book.end_id,
+            noise=0.0,
+        )
         counts, centres, sizes = ground_greedily(self._writer(w, image, blank, lengths), book, with_sizes=is_detect)
         answers = torch.cat([centres - sizes / 2, centres + sizes / 2], -1) if is_detect else centres
         return [row[:count] for row, count in zip(answers.tolist(), counts.tolist(), strict=True)]
@@ -155,9 +164,12 @@ class Evaluation:
     def _answers(self, w: MoondreamWeights, image: Tensor, facts: Facts) -> None:
         lib, book = self.library, self.book
         asked = [
-            questions.ask_count(facts, lib, book), questions.ask_is_there(facts, lib, book),
-            questions.ask_colour(facts, book), questions.ask_beside(facts, book), questions.ask_here(facts, book),
-        ]  # fmt: skip
+            questions.ask_count(facts, lib, book),
+            questions.ask_is_there(facts, lib, book),
+            questions.ask_colour(facts, book),
+            questions.ask_beside(facts, book),
+            questions.ask_here(facts, book),
+        ]
         for kind, one in zip(TEXT_KINDS, asked, strict=True):
             same, learnt = self._text(w, image, answer_slot(one, book), Group.ANSWER, 8)
             self.right[kind] += [ok for ok, counts in zip(same.tolist(), learnt.tolist(), strict=True) if counts]

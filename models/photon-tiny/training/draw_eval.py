@@ -4,7 +4,7 @@
 
     {"seed": 7, "style": "trained", "pictures": [{
         "file": "0000.webp", "width": 400, "height": 304,
-        "objects": [{"noun": "banana", "box": [x_min, y_min, x_max, y_max], "colour": "yellow" | null, "seen": 1.0}, ...],
+        "objects": [{"noun": "banana", "box": [x_min, y_min, x_max, y_max], "colour": "yellow" | null, "seen": 1.0}],
         "questions": [
             {"task": "detect", "text": "banana", "boxes": [[...], ...]},            absent: no boxes
             {"task": "point", "text": "banana", "boxes": [[...], ...]},             a point in each box, or none

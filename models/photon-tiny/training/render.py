@@ -15,7 +15,8 @@ from torch import Tensor
 
 CELL = 112
 LEVELS = 3
-# Of an object: 6 canvas pixel -> (u, v), 4 window, 12 colour matrix, 1 edge; of its shadow: 2 offset, gain, opacity, 3 colour.
+# Of an object: 6 canvas pixel -> (u, v), 4 window, 12 colour matrix, 1 edge;
+# of its shadow: 2 offset, gain, opacity, 3 colour.
 NUMBERS = 30
 INDICES = 8  # of an object: texture start, texture side, x0, y0, x1, y1 (pixels touched), soft texture start, its side
 BACK = 18  # of a background: 6 canvas pixel -> (u, v), 12 colour matrix
@@ -102,11 +103,27 @@ def _draw_kernel(drawing: Drawing, textures: Textures, canvas: Tensor, owner: Te
     height, width = owner.shape[1:]
     tiles_x, tiles_y = -(-width // TILE), -(-height // TILE)
     compose[(n, tiles_x * tiles_y)](
-        canvas, owner, stats, textures.sprites, textures.backgrounds,
-        drawing.back_numbers, drawing.back_index, drawing.numbers, drawing.indices,
-        height, width, tiles_x, textures.backgrounds.shape[-1],
-        OBJECTS=objects, NUMBERS=NUMBERS, INDICES=INDICES, BACK=BACK, SIZE=TILE, HIT=HIT, num_warps=4,
-    )  # fmt: skip
+        canvas,
+        owner,
+        stats,
+        textures.sprites,
+        textures.backgrounds,
+        drawing.back_numbers,
+        drawing.back_index,
+        drawing.numbers,
+        drawing.indices,
+        height,
+        width,
+        tiles_x,
+        textures.backgrounds.shape[-1],
+        OBJECTS=objects,
+        NUMBERS=NUMBERS,
+        INDICES=INDICES,
+        BACK=BACK,
+        SIZE=TILE,
+        HIT=HIT,
+        num_warps=4,
+    )
 
 
 def _draw_plain(drawing: Drawing, textures: Textures, i: int, canvas: Tensor, owner: Tensor, stats: Tensor) -> None:

@@ -64,9 +64,16 @@ def text_slot(ids: Tensor, lengths: Tensor, prompt_lengths: Tensor, group: Group
     pairs = torch.zeros(n, length, 2, device=ids.device)
     off = torch.zeros_like(learnt)
     return Slots(
-        ids=ids, value_kind=torch.zeros_like(ids), value=pairs, target=target, group=learnt * int(group),
-        coord=zeros, has_coord=off, size=pairs + 0.5, has_size=off,
-    )  # fmt: skip
+        ids=ids,
+        value_kind=torch.zeros_like(ids),
+        value=pairs,
+        target=target,
+        group=learnt * int(group),
+        coord=zeros,
+        has_coord=off,
+        size=pairs + 0.5,
+        has_size=off,
+    )
 
 
 def put_place(slots: Slots, at: int, point: Tensor) -> None:
@@ -79,10 +86,19 @@ def put_place(slots: Slots, at: int, point: Tensor) -> None:
 
 
 def ground_slot(  # noqa: PLR0913
-    prompt: Tensor, prompt_lengths: Tensor, centres: Tensor, sizes: Tensor, counts: Tensor, *,
-    is_detect: Tensor, is_valid: Tensor,
-    coord_id: int, size_id: int, end_id: int, noise: float,
-) -> Slots:  # fmt: skip
+    prompt: Tensor,
+    prompt_lengths: Tensor,
+    centres: Tensor,
+    sizes: Tensor,
+    counts: Tensor,
+    *,
+    is_detect: Tensor,
+    is_valid: Tensor,
+    coord_id: int,
+    size_id: int,
+    end_id: int,
+    noise: float,
+) -> Slots:
     """A prompt [n, L] of the given lengths, then `counts` [n] objects: centres, sizes [n, M, 2]. Points have no sizes.
 
     `noise` is the spread of the error put on the coordinates fed, as the model's own are not exact.
