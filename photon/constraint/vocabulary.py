@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from photon.kernels.bitmask import allow_below, allow_only, num_words
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
@@ -45,24 +47,16 @@ class Vocabulary:
     @property
     def mask_words(self) -> int:
         """int32 words in a mask row."""
-        return -(-self.vocab_size // 32)
+        return num_words(self.vocab_size)
 
     def mask_of(self, ids: Iterable[int]) -> np.ndarray:
         """int32 [mask_words]: only `ids` are allowed."""
-        allowed = np.zeros(self.mask_words * 32, dtype=bool)
-        allowed[list(ids)] = True
-        return _pack(allowed)
+        return allow_only(self.vocab_size, ids)
 
     def mask_except(self, ids: Iterable[int]) -> np.ndarray:
         """int32 [mask_words]: every id of the tokenizer but `ids` is allowed."""
-        allowed = np.arange(self.mask_words * 32) < self.num_tokens
-        allowed[list(ids)] = False
-        return _pack(allowed)
+        return allow_below(self.vocab_size, self.num_tokens, ids)
 
 
 def _unsayable(token_id: int) -> bytes:
     return b"\xff" + str(token_id).encode()
-
-
-def _pack(allowed: np.ndarray) -> np.ndarray:
-    return np.packbits(allowed, bitorder="little").view("<i4")

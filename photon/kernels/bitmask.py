@@ -4,10 +4,12 @@ device and on the host."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BITS = 32
 
@@ -18,14 +20,26 @@ def num_words(vocab_size: int) -> int:
 
 def allow_below(vocab_size: int, num_tokens: int, banned: Iterable[int] = ()) -> np.ndarray:
     """int32 [words]: ids under `num_tokens` are allowed, but for the banned."""
-    allowed = np.zeros(num_words(vocab_size) * BITS, dtype=bool)
-    allowed[:num_tokens] = True
+    allowed = np.arange(num_words(vocab_size) * BITS) < num_tokens
     allowed[list(banned)] = False
-    return np.packbits(allowed, bitorder="little").view(np.int32)
+    return _pack(allowed)
+
+
+def allow_only(vocab_size: int, ids: Iterable[int]) -> np.ndarray:
+    """int32 [words]: `ids` are allowed."""
+    allowed = np.zeros(num_words(vocab_size) * BITS, dtype=bool)
+    allowed[list(ids)] = True
+    return _pack(allowed)
+
+
+def _pack(allowed: np.ndarray) -> np.ndarray:
+    return np.packbits(allowed, bitorder="little").view("<i4")
 
 
 def apply_bitmask(logits_BV: Tensor, mask_BW: Tensor) -> Tensor:
     """Logits with minus infinity wherever the bit is not set."""
+    import torch
+
     shifts = torch.arange(BITS, device=mask_BW.device, dtype=torch.int32)
     bits_BV = ((mask_BW[:, :, None] >> shifts) & 1).flatten(1)[:, : logits_BV.shape[1]]
     return logits_BV.masked_fill(bits_BV == 0, -torch.inf)

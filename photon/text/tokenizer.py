@@ -50,14 +50,6 @@ class Tokenizer:
         """Text of `ids`; special ids say nothing, and bytes that are no UTF-8 become U+FFFD."""
         return self._backend.decode(list(ids), skip_special_tokens=True)
 
-    def vocabulary(self) -> list[bytes]:
-        """The bytes of ids 0 to num_tokens - 1, as a grammar should see them.
-
-        A special id, and one that the tokenizer leaves unused, gets 0xFF and its digits: bytes that no text can match,
-        yet not empty (empty bytes would make the id unusable in a grammar).
-        """
-        return [self.text_bytes[i] or b"\xff%d" % i for i in range(self.num_tokens)]
-
     @cached_property
     def text_bytes(self) -> tuple[bytes, ...]:
         """What each id adds to a decoded text, as bytes; b"" for special and unused ids."""
