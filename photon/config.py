@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,9 @@ class EngineConfig:
         return cls(model=str(model), **options)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "device", str(self.device))  # a torch.device too
         _check_choice("dtype", self.dtype, DTYPES)
-        if self.device not in DEVICES and not (self.device.startswith("cuda:") and self.device[5:].isdigit()):
+        if self.device not in DEVICES and not re.fullmatch("cuda:[0-9]+", self.device):
             raise ConfigError(f"device must be one of auto, cpu, cuda, cuda:N, got {self.device!r}")
         _check_range("pipeline_depth", self.pipeline_depth, 1, 2)
         _check_range("max_batch_size", self.max_batch_size, 1, 1024)
@@ -68,6 +70,10 @@ class EngineConfig:
         _check_range("kv_bytes", self.kv_bytes, 1, 2**48)
         if self.num_pages is not None:
             _check_range("num_pages", self.num_pages, 1, 2**31 - 2)
+        if not isinstance(self.quiet, bool):
+            raise ConfigError(f"quiet must be True or False, got {self.quiet!r}")
+        if not isinstance(self.revision, str | None):
+            raise ConfigError(f"revision must be a name or None, got {self.revision!r}")
 
 
 def hub_offline() -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -90,10 +91,10 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= 100:  # NaN fails every comparison
-            raise RequestError(f"temperature must be in [0, 100], got {self.temperature!r}")
-        if not 0 < self.top_p <= 1:
-            raise RequestError(f"top_p must be in (0, 1], got {self.top_p!r}")
+        if not (isinstance(self.temperature, Real) and 0 <= self.temperature <= 100):  # NaN fails every comparison
+            raise RequestError(f"temperature must be a number in [0, 100], got {self.temperature!r}")
+        if not (isinstance(self.top_p, Real) and 0 < self.top_p <= 1):
+            raise RequestError(f"top_p must be a number in (0, 1], got {self.top_p!r}")
         if not (isinstance(self.seed, int) and 0 <= self.seed < 2**63):
             raise RequestError(f"seed must be a whole number in [0, 2**63), got {self.seed!r}")
 

@@ -117,6 +117,10 @@ def test_pixel_limit_names_both_numbers(start: Callable[..., Engine]) -> None:
         ({"page_size": True}, "got True"),
         ({"dtype": "float8"}, "float32, bfloat16"),
         ({"device": "tpu"}, "tpu"),
+        ({"device": None}, "got 'None'"),
+        ({"device": "cuda:one"}, "cuda:one"),
+        ({"quiet": "no"}, "quiet .* 'no'"),
+        ({"revision": 5}, "revision .* got 5"),
         ({"kv_bytes": 10}, "kv_bytes=10"),
     ],
 )
@@ -141,12 +145,16 @@ def test_wrong_parameters_are_named(start: Callable[..., Engine]) -> None:
     engine = start()
     for call, said in [
         (lambda: engine.caption(picture(0), temperature=float("nan")), "nan"),
+        (lambda: engine.caption(picture(0), temperature="hot"), "temperature .* 'hot'"),  # type: ignore[arg-type]
         (lambda: engine.caption(picture(0), top_p=0), "top_p"),
+        (lambda: engine.caption(picture(0), top_p=None), "top_p .* None"),  # type: ignore[arg-type]
+        (lambda: engine.caption(picture(0), seed=-1), "seed .* -1"),
         (lambda: engine.caption(picture(0), length="huge"), "huge"),
         (lambda: engine.caption(picture(0), max_tokens=0), "max_tokens"),
         (lambda: engine.detect(picture(0), " "), "object"),
         (lambda: engine.detect(picture(0), "x", max_objects=0), "max_objects"),
         (lambda: engine.query(picture(0), "x", spatial_refs=[(0.5, 1.5)]), "1.5"),
+        (lambda: engine.query(picture(0), "x", spatial_refs=5), "spatial_refs .* 5"),  # type: ignore[arg-type]
         (lambda: engine.query(None, "x" * 300), "256"),
     ]:
         with pytest.raises(RequestError, match=said):

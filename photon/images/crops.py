@@ -19,7 +19,8 @@ def choose_tiling(height: int, width: int, *, crop: int, margin_pixels: int, max
 
     `crop` is a tile's side; neighbours overlap by `margin_pixels` on each side, so that a tile adds a window of
     `crop - 2 * margin_pixels`. A side within one window makes a single tile; a picture too large for `max_tiles`
-    windows gets its aspect in fewer; otherwise the tiles fill the allowance with the picture's aspect.
+    windows gets its aspect in fewer; otherwise the tiles fill the allowance with the picture's aspect. (The published
+    formula gives a ribbon more than `max_tiles`, in one line: that line ends at `max_tiles`.)
     """
     window = crop - 2 * margin_pixels
     assert window > 0 and max_tiles > 0
@@ -29,7 +30,8 @@ def choose_tiling(height: int, width: int, *, crop: int, margin_pixels: int, max
     least_rows, least_columns = math.ceil(h / window), math.ceil(w / window)
     if least_rows * least_columns > max_tiles:
         ratio = math.sqrt(max_tiles / (least_rows * least_columns))
-        return max(1, math.floor(least_rows * ratio)), max(1, math.floor(least_columns * ratio))
+        rows, columns = max(1, math.floor(least_rows * ratio)), max(1, math.floor(least_columns * ratio))
+        return min(rows, max_tiles), min(columns, max_tiles)
     rows = max(least_rows, math.floor(math.sqrt(max_tiles * h / w)))
     columns = max(least_columns, math.floor(math.sqrt(max_tiles * w / h)))
     if rows * columns > max_tiles:

@@ -26,7 +26,11 @@ def check_whole(name: str, value: int, low: int, high: int) -> None:
 
 def check_refs(refs: Sequence[SpatialRef]) -> tuple[tuple[float, ...], ...]:
     """Spatial references as tuples of floats; RequestError names the first one that is neither a point nor a box."""
-    return tuple(_check_ref(ref) for ref in refs)
+    try:
+        listed = tuple(refs)
+    except TypeError:
+        raise RequestError(f"spatial_refs must be a list of points and boxes, got {refs!r}") from None
+    return tuple(_check_ref(ref) for ref in listed)
 
 
 def _check_ref(ref: SpatialRef) -> tuple[float, ...]:
