@@ -60,6 +60,7 @@ def write_tiny_model(folder: Path, *, seed: int = 0, **text: int) -> Path:
     weights = random_init(MoondreamConfig.from_dict(config), seed)
     weights.text.lm_head.weight.mul_(3)  # sharper logits: fewer near ties
     weights.text.lm_head.bias[0] = 3.0  # an end now and then
+    weights.text.lm_head.bias[5] = 6.0  # an object more often
     save_file(
         {name: tensor.contiguous() for name, tensor in named_tensors(weights).items()}, folder / "model.safetensors"
     )

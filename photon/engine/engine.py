@@ -173,14 +173,16 @@ class Engine:
         self.close(drain=error is None)
 
     def _prepare(self, job: Job) -> None:
-        """On a worker: picture and request, then over to the tick thread."""
-        if job.future.cancelled():
+        """On a worker: picture and request, then over to the tick thread. Stops where nobody waits any more."""
+        if job.future.done():
             return
         started = time.perf_counter()
         prepared = None
         if job.source is not None:
             job.picture = load_image(job.source, max_pixels=self.config.max_image_pixels)
             prepared = self._loaded.prepare(job.picture)
+            if job.future.done():
+                return
         job.source = None
         job.image_ms = 1000 * (time.perf_counter() - started)
         request = job.task.build(job.id, self._loaded.context, prepared)
