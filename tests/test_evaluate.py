@@ -223,9 +223,8 @@ def test_json(fake: type[FakeEngine], tmp_path: Path, capsys: pytest.CaptureFixt
     assert document["model"] == "some/model"
     by_name = {figure["name"]: figure for figure in document["figures"]}
     # Of the first picture alone: two hits, the extra cat, the missed ant.
-    assert by_name["detect, F1 at IoU 0.5"] == {
-        "name": "detect, F1 at IoU 0.5", "value": pytest.approx(4 / 6), "chance": 0.0, "count": 3,
-    }  # fmt: skip
+    name = "detect, F1 at IoU 0.5"
+    assert by_name[name] == {"name": name, "value": pytest.approx(4 / 6), "chance": 0.0, "count": 3}
 
 
 def test_mistakes_are_one_line(

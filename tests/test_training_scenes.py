@@ -44,9 +44,14 @@ def random_layout(rng: random.Random, width: int, height: int, count: int) -> La
     """One scene of `count` sprites, many of them overlapping and some across the edge, in the last places of K."""
     zero, one = torch.zeros(1, K), torch.ones(1, K)
     layout = Layout(
-        sprite=zero.long(), centre=torch.zeros(1, K, 2), size=zero.clone(), angle=zero.clone(), flip=one.clone(),
-        stretch=one.clone(), part=zero.bool(),
-    )  # fmt: skip
+        sprite=zero.long(),
+        centre=torch.zeros(1, K, 2),
+        size=zero.clone(),
+        angle=zero.clone(),
+        flip=one.clone(),
+        stretch=one.clone(),
+        part=zero.bool(),
+    )
     for k in range(K - count, K):
         layout.sprite[0, k] = toy.sprite_of(rng.randrange(6), rng.randrange(3))
         layout.centre[0, k] = torch.tensor([rng.uniform(0, width), rng.uniform(0, height)])

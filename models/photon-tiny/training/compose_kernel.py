@@ -63,10 +63,26 @@ def _recolour(p, red, green, blue, alpha):
 
 @triton.jit(do_not_specialize=["height", "width", "tiles_x"])
 def compose(  # noqa: PLR0913, PLR0915
-    canvas, owner, stats, atlas, bank, back_numbers, back_index, numbers, indices, height, width, tiles_x, bank_side,
-    OBJECTS: tl.constexpr, NUMBERS: tl.constexpr, INDICES: tl.constexpr, BACK: tl.constexpr, SIZE: tl.constexpr,
+    canvas,
+    owner,
+    stats,
+    atlas,
+    bank,
+    back_numbers,
+    back_index,
+    numbers,
+    indices,
+    height,
+    width,
+    tiles_x,
+    bank_side,
+    OBJECTS: tl.constexpr,
+    NUMBERS: tl.constexpr,
+    INDICES: tl.constexpr,
+    BACK: tl.constexpr,
+    SIZE: tl.constexpr,
     HIT: tl.constexpr,
-):  # fmt: skip
+):
     """canvas uint8 [n, 3, H, W]; owner int8 [n, H, W]; stats int32 [n, OBJECTS, 6]: drawn, seen, x0, y0, -x1, -y1."""
     image = tl.program_id(0)
     tile = tl.program_id(1)

@@ -22,12 +22,8 @@ SPREAD = 1.5  # bins, of the target around the true value
 LOSS_NAMES = ("coord", "decision", "forced", "answer", "caption", "size")
 SIZE_OCTAVES = region.SIZE_OCTAVES
 LEARNT = [int(group) for group in Group if group != Group.NONE]  # plain numbers: torch.compile does not take the enum
-PRECISE = (
-    "coord_features",
-    "size_features",
-    "coord_encoder",
-    "size_encoder",
-)  # numbers go in here: float32 in training
+# Numbers go in here: float32 in training.
+PRECISE = ("coord_features", "size_features", "coord_encoder", "size_encoder")
 
 
 @dataclass
@@ -52,7 +48,7 @@ def working_copy(parameters: dict[str, Tensor], config: MoondreamConfig, dtype: 
 def vision_losses(
     w: MoondreamWeights, heads: DenseHeads, c: MoondreamConfig, pixels: Tensor, nouns: Tensor, boxes: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Features [C, P, E] of pixels [C, 3, side, side]; cross-entropy of the noun and distance of the box at each patch."""
+    """Features [C, P, E] of pixels [C, 3, side, side]; cross-entropy of the noun, distance of the box at each patch."""
     features = vision.encode_crops(w.vision, c.vision, pixels)
     logits = F.linear(features, heads.noun.to(features.dtype)).float()
     noun_loss = F.cross_entropy(logits.flatten(0, 1), nouns.flatten())

@@ -71,9 +71,18 @@ def ground(facts: Facts, library: Library, book: Phrasebook, most: int) -> Slots
     is_detect = torch.rand(n, device=device) < DETECT_SHARE
     prompt, lengths = ground_prompt(book, noun, colour, coloured, is_detect, PROMPT + 3 * most)
     return ground_slot(
-        prompt, lengths, facts.centres.gather(1, index), sizes, counts.clamp(max=most), is_detect=is_detect,
-        is_valid=fair & (counts <= most), coord_id=book.coord_id, size_id=book.size_id, end_id=book.end_id, noise=0.002,
-    )  # fmt: skip
+        prompt,
+        lengths,
+        facts.centres.gather(1, index),
+        sizes,
+        counts.clamp(max=most),
+        is_detect=is_detect,
+        is_valid=fair & (counts <= most),
+        coord_id=book.coord_id,
+        size_id=book.size_id,
+        end_id=book.end_id,
+        noise=0.002,
+    )
 
 
 def ground_prompt(

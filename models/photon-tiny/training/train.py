@@ -110,9 +110,8 @@ class Trainer:
         self.total = options.total or options.seconds
         self.clock_read = 0.0
         self.feeder = Feeder(self._make_batch, on_gpu=self.device == "cuda")
-        self.say(
-            f"loaded in {time.time() - started:.0f} s; {sum(p.numel() for p in self.t.parameters.values()):,} parameters"
-        )
+        size = sum(p.numel() for p in self.t.parameters.values())
+        self.say(f"loaded in {time.time() - started:.0f} s; {size:,} parameters")
 
     def say(self, line: str) -> None:
         line = f"{time.time() - self.started:6.0f}s {line}"
@@ -264,9 +263,15 @@ class Trainer:
         t.elapsed += time.time() - self.started
         if self.o.state is not None:
             save_state(
-                self.o.state, parameters=t.parameters, heads=vars(t.heads), average=t.average, optimizer=t.optimizer.state_dict(),
-                step=t.step, elapsed=t.elapsed, cold_step=t.cold_step,
-            )  # fmt: skip
+                self.o.state,
+                parameters=t.parameters,
+                heads=vars(t.heads),
+                average=t.average,
+                optimizer=t.optimizer.state_dict(),
+                step=t.step,
+                elapsed=t.elapsed,
+                cold_step=t.cold_step,
+            )
         export(t.average, self.o.out)
         self.say(f"exported the average of the weights; step {t.step}, {t.elapsed:.0f} s in all")
         self.say(f"final, average {self._evaluate(each=self.o.pictures)}")
