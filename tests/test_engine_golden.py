@@ -5,6 +5,7 @@ tower to the reference): otherwise nearly all of the time would go into the same
 """
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -121,6 +122,8 @@ def test_in_one_batch(engine: tuple[Engine, str], monkeypatch: pytest.MonkeyPatc
     launch = ModelRunner.launch
 
     def count_rows(self: ModelRunner, slot: int, plan: Plan) -> None:
+        while not num_rows and made._ticker._inbox.qsize() < 8:  # until the workers have filled a batch
+            time.sleep(0.01)
         num_rows.append(len(plan.rows))
         launch(self, slot, plan)
 
