@@ -1,13 +1,12 @@
-"""Pictures in: golden crops, tilings by hand, every orientation and pixel mode, and input that is no picture."""
+"""Pictures in: golden crops, tilings by hand, every source, wide pixels, and input that is no picture."""
 
 import io
 import struct
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from picture_files import encode, noise, png
 from PIL import Image
 
 from photon.errors import ImageError
@@ -17,17 +16,6 @@ from photon.images.decode import FORMATS, load_image
 DATA = Path(__file__).parent / "data"
 LIMIT = 50_000_000
 MOONDREAM = {"crop_size": 378, "patch_size": 14, "overlap_margin": 4, "max_crops": 12}
-
-
-def encode(image: Image.Image, format_name: str = "PNG", **options) -> bytes:
-    file = io.BytesIO()
-    image.save(file, format_name, **options)
-    return file.getvalue()
-
-
-def noise(width: int, height: int) -> Image.Image:
-    pixels = np.random.default_rng(width * 7919 + height).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    return Image.frombytes("RGB", (width, height), pixels.tobytes())
 
 
 def pixels(source, max_pixels: int = LIMIT) -> np.ndarray:
@@ -113,39 +101,6 @@ def test_the_result_is_the_callers_no_more() -> None:
     np.testing.assert_array_equal(np.asarray(from_array), kept)
 
 
-# Where the corners A B C D (top left, top right, bottom left, bottom right) of the upright picture are stored, by the
-# EXIF standard: 2 = mirrored, 3 = upside down, 4 = mirrored upside down, 5-8 = lying on a side.
-STORED: dict[int, Callable[[np.ndarray], np.ndarray]] = {
-    1: lambda a: a,
-    2: lambda a: a[:, ::-1],
-    3: lambda a: a[::-1, ::-1],
-    4: lambda a: a[::-1],
-    5: lambda a: a.transpose(1, 0, 2),
-    6: lambda a: np.rot90(a, 1),  # the stored picture is turned clockwise to show it
-    7: lambda a: np.rot90(a, 2).transpose(1, 0, 2),
-    8: lambda a: np.rot90(a, -1),
-}
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("format_name", ["PNG", "TIFF", "WEBP", "JPEG"])
-def test_all_orientations_on_every_source(orientation: int, format_name: str, tmp_path: Path) -> None:
-    upright = np.asarray(noise(3, 2).resize((48, 32), Image.Resampling.NEAREST))
-    stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](upright)))
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    options = {"WEBP": {"lossless": True}, "JPEG": {"quality": 100, "subsampling": 0}}.get(format_name, {})
-    data = encode(stored, format_name, exif=exif, **options)
-    (tmp_path / "x").write_bytes(data)
-    loaded = Image.open(io.BytesIO(data))
-    loaded.load()
-    tolerance = 12 if format_name == "JPEG" else 0
-    for source in (data, tmp_path / "x", Image.open(io.BytesIO(data)), loaded):
-        seen = pixels(source)
-        assert seen.shape == upright.shape
-        assert np.abs(seen.astype(int) - upright).max() <= tolerance
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow tells of some damage
 @pytest.mark.parametrize(
     "exif", [b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"]
@@ -155,29 +110,7 @@ def test_unreadable_exif_leaves_the_pixels(exif: bytes) -> None:
     np.testing.assert_array_equal(pixels(encode(picture, exif=exif)), np.asarray(picture))
 
 
-# --- pixel modes
-
-
-def test_transparency_is_composited_on_white() -> None:
-    rgba = Image.new("RGBA", (4, 1))
-    for x, value in enumerate([(255, 0, 0, 255), (255, 0, 0, 0), (0, 0, 0, 128), (9, 9, 9, 1)]):
-        rgba.putpixel((x, 0), value)
-    assert pixels(encode(rgba))[0].tolist() == [[255, 0, 0], [255, 255, 255], [127, 127, 127], [254, 254, 254]]
-
-
-def test_every_kind_of_transparency() -> None:
-    keyed = Image.new("RGB", (2, 1), (10, 20, 30))
-    keyed.putpixel((1, 0), (1, 2, 3))
-    assert pixels(encode(keyed, transparency=(1, 2, 3)))[0].tolist() == [[10, 20, 30], [255, 255, 255]]
-    palette = keyed.convert("P", palette=Image.Palette.ADAPTIVE)
-    index = palette.getpixel((1, 0))
-    assert pixels(encode(palette, transparency=index))[0].tolist() == [[10, 20, 30], [255, 255, 255]]
-    assert pixels(encode(palette, "GIF", transparency=index))[0].tolist() == [[10, 20, 30], [255, 255, 255]]
-    gray = Image.new("LA", (2, 1), (60, 255))
-    gray.putpixel((1, 0), (60, 0))
-    assert pixels(encode(gray))[0].tolist() == [[60, 60, 60], [255, 255, 255]]
-    assert pixels(gray.convert("La"))[0].tolist() == [[60, 60, 60], [255, 255, 255]]
-    assert pixels(gray.convert("RGBA").convert("RGBa"))[0].tolist() == [[60, 60, 60], [255, 255, 255]]
+# --- wide pixels
 
 
 @pytest.mark.parametrize("mode", ["I;16", "I;16B", "I;16L", "I", "F"])
@@ -204,19 +137,6 @@ def test_wide_pixels_of_other_ranges() -> None:
         load_image(Image.fromarray(np.array([[0.5, np.nan]], dtype=np.float32)), max_pixels=LIMIT)
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "CMYK", "YCbCr", "HSV", "PA", "RGBX"])
-def test_other_modes_show_their_colour(mode: str) -> None:
-    white_black = Image.new("RGB", (2, 1), (255, 255, 255))
-    white_black.putpixel((1, 0), (0, 0, 0))
-    source = white_black.convert("P").convert("PA") if mode == "PA" else white_black.convert(mode)
-    assert pixels(source)[0].tolist() == [[255, 255, 255], [0, 0, 0]]
-
-
-def test_a_printers_jpeg() -> None:
-    red = Image.new("CMYK", (16, 16), (0, 255, 255, 0))
-    assert np.abs(pixels(encode(red, "JPEG", quality=95)).astype(int) - (255, 0, 0)).max() < 12
-
-
 # --- what is no picture
 
 
@@ -230,31 +150,6 @@ def test_missing_and_unreadable_paths(tmp_path: Path) -> None:
         with pytest.raises(ImageError, match=reason) as caught:
             load_image(path, max_pixels=LIMIT)
         assert len(str(caught.value)) < 300
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"plain text",
-        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-        b"MZ\x90\0" + bytes(200),
-        b"\0\0\0\x18ftypheic" + bytes(99),
-    ],
-    ids=["text", "svg", "exe", "heic"],
-)
-def test_what_is_no_image_is_told_what_would_be(data: bytes, tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match=rf"bytes of length {len(data)}: not an image .*{', '.join(FORMATS)}"):
-        load_image(data, max_pixels=LIMIT)
-    (tmp_path / "x.png").write_bytes(data)
-    with pytest.raises(ImageError, match="x.png: not an image"):
-        load_image(tmp_path / "x.png", max_pixels=LIMIT)
-
-
-def test_empty(tmp_path: Path) -> None:
-    (tmp_path / "x.png").touch()
-    for source, name in ((b"", "bytes of length 0"), (tmp_path / "x.png", "x.png")):
-        with pytest.raises(ImageError, match=f"{name}: empty"):
-            load_image(source, max_pixels=LIMIT)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow tells of some damage
@@ -290,18 +185,10 @@ def test_damaged_bytes_never_raise_anything_else() -> None:
                 assert f"bytes of length {len(data)}" in str(error)
 
 
-def png_claiming(width: int, height: int) -> bytes:
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
-
-
 def test_too_many_pixels_are_refused_from_the_header(recwarn: pytest.WarningsRecorder) -> None:
     for side in (60_000, 10_000):
         with pytest.raises(ImageError, match=f"{side} x {side} = {side * side} pixels, the limit is {LIMIT}"):
-            load_image(png_claiming(side, side), max_pixels=LIMIT)
+            load_image(png((side, side), 8, 2, [b""]), max_pixels=LIMIT)
     gif = b"GIF89a" + struct.pack("<HHBBB", 65535, 65535, 0, 0, 0) + encode(noise(2, 2), "GIF")[13:]
     with pytest.raises(ImageError, match="65535 x 65535"):
         load_image(gif, max_pixels=LIMIT)
@@ -322,26 +209,7 @@ def test_a_setting_above_pillows_limit_is_honoured() -> None:
     with pytest.raises(ImageError, match="180000000 pixels"):
         load_image(big, max_pixels=LIMIT)
     with pytest.raises(ImageError, match="truncated"):
-        load_image(png_claiming(20_000, 9_000), max_pixels=200_000_000)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.zeros((4, 4), np.uint8),
-        np.zeros((4, 4, 4), np.uint8),
-        np.zeros((4, 4, 1), np.uint8),
-        np.zeros((3, 4, 4), np.uint8),
-        np.zeros((1, 4, 4, 3), np.uint8),
-        np.zeros((4, 4, 3), np.float32),
-        np.zeros((4, 4, 3), np.int8),
-    ],
-    ids=lambda a: f"{a.shape}{a.dtype}",
-)
-def test_odd_arrays_are_refused_with_shape_and_dtype(array: np.ndarray) -> None:
-    with pytest.raises(ImageError) as caught:
-        load_image(array, max_pixels=LIMIT)
-    assert str(array.shape) in str(caught.value) and str(array.dtype) in str(caught.value)
+        load_image(png((20_000, 9_000), 8, 2, [b""]), max_pixels=200_000_000)
 
 
 def test_pictures_without_pixels() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
 from PIL import Image
 
+from photon.images.levels import to_levels
+
 ORIENTATION_TAG = 0x0112
+WHITE = (255, 255, 255)
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -17,15 +21,17 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_RANGES = (1.0, 255.0, 65535.0)  # what wide pixels may count up to: fractions, 8 bits, 16 bits
+_XMP_ORIENTATION = re.compile(rb"""tiff:Orientation\s*(?:=\s*["']|>)\s*([1-8])\s*["'<]""")
 
 
 def orient(image: Image.Image) -> Image.Image:
-    """The loaded picture turned and mirrored as its EXIF (or XMP) says; itself when nothing is said or readable."""
-    try:
-        orientation = image.getexif().get(ORIENTATION_TAG)
-    except (OSError, SyntaxError, ValueError, LookupError, TypeError, EOFError, struct.error):
-        return image  # unreadable EXIF says nothing, and the pixels are sound
+    """The loaded picture turned and mirrored as its EXIF, or without that its XMP, says; itself when nothing is said.
+
+    PNG has both as chunks of their own and as text.
+    """
+    orientation = _exif_orientation(image)
+    if orientation is None:
+        orientation = _xmp_orientation(image)
     turn = _TURNS.get(orientation) if isinstance(orientation, int) else None
     return image if turn is None else image.transpose(turn)
 
@@ -33,29 +39,32 @@ def orient(image: Image.Image) -> Image.Image:
 def to_rgb(image: Image.Image) -> Image.Image:
     """RGB of 8 bits; transparent parts composited on white. ValueError for a mode that has no such meaning."""
     if image.mode.startswith("I") or image.mode == "F":
-        return _from_wide(image).convert("RGB")
+        return _from_wide(image)
     if image.mode in ("La", "RGBa"):
         image = image.convert({"La": "LA", "RGBa": "RGBA"}[image.mode])
     if image.has_transparency_data:
         rgba = image.convert("RGBA")
-        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, rgba).convert("RGB")
+        return Image.alpha_composite(Image.new("RGBA", rgba.size, (*WHITE, 255)), rgba).convert("RGB")
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _from_wide(image: Image.Image) -> Image.Image:
-    """Gray of 8 bits from 16-bit, 32-bit or float gray.
+def _exif_orientation(image: Image.Image) -> object:
+    try:
+        return image.getexif().get(ORIENTATION_TAG)
+    except (OSError, SyntaxError, ValueError, LookupError, TypeError, EOFError, struct.error, Warning):
+        return None  # unreadable EXIF says nothing, and the pixels are sound
 
-    16-bit modes lose their lower byte. "I" and "F" carry no range: it is the first of 0..1, 0..255, 0..65535 and 0..the
-    largest value that holds all values; what is below 0 is black. A 16-bit ramp keeps its 256 levels in all of them.
-    """
+
+def _xmp_orientation(image: Image.Image) -> int | None:
+    xmp = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp")
+    found = _XMP_ORIENTATION.search(xmp.encode() if isinstance(xmp, str) else xmp) if xmp else None
+    return int(found[1]) if found else None
+
+
+def _from_wide(image: Image.Image) -> Image.Image:
     values = np.asarray(image)
-    if image.mode.startswith("I;16"):
-        return Image.fromarray((values >> 8).astype(np.uint8))
-    largest = float(values.max())
-    if not np.isfinite(values).all():
-        raise ValueError("pixels that are not finite numbers")
-    ranges = _RANGES[1:] if image.mode == "I" else _RANGES
-    top = next((r for r in ranges if largest <= r), largest)
-    levels = 256 if top == 1 else 256 / (top + 1)
-    return Image.fromarray(np.clip(values.astype(np.float64) * levels, 0, 255).astype(np.uint8))
+    gray = Image.fromarray(to_levels(values)).convert("RGB")
+    key = image.info.get("transparency")  # a 16-bit PNG may name one gray as transparent
+    if isinstance(key, int):
+        gray.paste(WHITE, mask=Image.fromarray(values == key))
+    return gray
