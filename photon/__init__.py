@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from photon.chunks import End, ReasoningDelta, TextDelta
     from photon.config import EngineConfig
-    from photon.engine.engine import Engine
+    from photon.engine import AsyncEngine, Engine
     from photon.errors import (
         ConfigError,
         ConstraintError,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "photon.config": ("EngineConfig",),
-    "photon.engine.engine": ("Engine",),
+    "photon.chunks": ("End", "ReasoningDelta", "TextDelta"),
+    "photon.engine": ("AsyncEngine", "Engine"),
     "photon.errors": (
         "ConfigError",
         "ConstraintError",
@@ -60,11 +62,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AsyncEngine",
     "Box",
     "CaptionResult",
     "ConfigError",
     "ConstraintError",
     "DetectResult",
+    "End",
     "Engine",
     "EngineConfig",
     "EngineError",
@@ -78,7 +82,9 @@ __all__ = [
     "PointResult",
     "QueryResult",
     "Reasoning",
+    "ReasoningDelta",
     "RequestError",
+    "TextDelta",
     "__version__",
 ]
 

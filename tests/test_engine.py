@@ -96,7 +96,7 @@ def test_a_bad_picture_disturbs_nobody(start: Callable[..., Engine], tmp_path: P
     engine = start()
     good = [engine.submit(DetectTask(object="x", max_objects=3), picture(i)) for i in range(4)]
     (tmp_path / "text.png").write_text("no picture")
-    for bad in (tmp_path / "text.png", tmp_path / "absent.png", b"", np.zeros((4, 4), np.float32)):
+    for bad in (tmp_path / "text.png", tmp_path / "absent.png", b"", np.zeros((4, 4, 7), np.uint8)):
         with pytest.raises(ImageError):
             engine.detect(bad, "x")
     for future in good:

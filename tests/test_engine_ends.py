@@ -57,7 +57,7 @@ def block_workers(monkeypatch: pytest.MonkeyPatch, seconds: float) -> threading.
         time.sleep(seconds)
         return source
 
-    monkeypatch.setattr("photon.engine.engine.load_image", load_slowly)
+    monkeypatch.setattr("photon.engine.core.load_image", load_slowly)
     return begun
 
 

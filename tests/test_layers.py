@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "photon"
 LAYERS = {
-    0: ["errors", "request", "results", "config", "device", "draw", "datadir", "trace"],
+    0: ["errors", "request", "results", "chunks", "config", "device", "draw", "datadir", "trace"],
     1: ["kernels"],
     2: ["cache", "constraint", "models", "images", "text"],
     3: ["runner"],

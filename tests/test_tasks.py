@@ -19,6 +19,8 @@ from photon.models.recipes import load_recipe, recipe_from_config
 from photon.request import IMAGE_ID, ImageSpan, PreparedImage, Request, Role, Sampling, Token
 from photon.results import Box, FinishReason, Grounding, Metrics, Point, Result
 from photon.tasks import CaptionTask, DetectTask, PointTask, QueryTask, Task, TaskContext
+from photon.text.detokenizer import Detokenizer
+from photon.text.tokenizer import Tokenizer as PhotonTokenizer
 
 DATA = Path(__file__).parent / "data"
 IMAGE = PreparedImage(np.zeros((2, 14, 14, 3), np.uint8), (1, 1), (14, 14))
@@ -35,6 +37,7 @@ def context() -> TaskContext:
         recipe=recipe_from_config("golden", json.loads((DATA / "moondream2_tiny/config.json").read_text())),
         encode=lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
         decode=lambda ids: tokenizer.decode(list(ids)),
+        detokenizer=lambda: Detokenizer(PhotonTokenizer.from_file(DATA / "moondream2_tiny/tokenizer.json")),
         image_length=PLACES,
         max_context=2048,
         constraints=ConstraintCompiler(Vocabulary.build(pieces, special_ids=(), vocab_size=512, stop_ids=[0])),
@@ -49,6 +52,7 @@ def old_context() -> TaskContext:
         recipe=load_recipe("moondream2-2025-01"),
         encode=lambda text: [1000 + ord(letter) for letter in text],
         decode=lambda ids: "".join(chr(i - 1000) for i in ids),
+        detokenizer=lambda: pytest.fail("nothing is streamed here"),
         image_length=PLACES,
         max_context=2048,
         constraints=ConstraintCompiler(vocabulary),

@@ -1,48 +1,22 @@
-"""`Engine`: the plain-call face of Photon. Callers' threads validate, workers decode and prepare, one tick thread runs.
-
-A call's way: `submit` makes a job; a worker decodes the picture, cuts it and builds the request; the tick thread runs
-it; the delivery thread parses what was said and resolves the future. No stage waits for another request.
-"""
+"""`Engine`: plain calls that wait for their answers, and iterators over streamed ones."""
 
 from __future__ import annotations
 
-import itertools
-import sys
-import threading
-import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, Unpack, overload
 
-from photon.config import EngineConfig
-from photon.device import choose_device
-from photon.engine.job import Job
-from photon.engine.loading import build_scheduler, load_model
-from photon.engine.ticker import Add, Cancel, Stop, Ticker
-from photon.errors import EngineError
-from photon.images.decode import load_image
-from photon.request import Sampling
-from photon.results import CaptionResult, DetectResult, Metrics, PointResult, QueryResult
-from photon.scheduler.update import Update
-from photon.tasks import CaptionTask, DetectTask, PointTask, QueryTask, Task
+from photon.engine.core import EngineCore, ImageSource
+from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
+from photon.engine.stream import Stream
+from photon.results import CaptionResult, DetectResult, PointResult, QueryResult
+from photon.tasks import Task
 from photon.tasks.checks import SpatialRef
 from photon.tasks.objects import MAX_OBJECTS
 from photon.tasks.text import MAX_TOKENS
 
-ImageSource = Any  # a path, bytes, a PIL image, or a numpy array (H, W, 3) uint8
 
-
-class SamplingOptions(TypedDict, total=False):
-    """Keywords of `Sampling`."""
-
-    temperature: float
-    top_p: float
-    seed: int
-
-
-class Engine:
+class Engine(EngineCore):
     """A model at work on one device. Safe to call from many threads at once; a context manager.
 
     `model` is a recipe's name, a folder, a weights file, or a Hugging Face id; `options` are the other fields of
@@ -51,36 +25,66 @@ class Engine:
     Every call raises RequestError for a parameter out of range, ImageError for a picture that cannot be read,
     ConstraintError or NumericsError when the answer itself failed, and EngineError when the engine is closed or its
     tick thread has died. Sampling keywords of every call: temperature (0: greedy), top_p, seed; see `Sampling`.
+    With `stream=True` a call returns at once: a `Stream` of chunks, whose iteration raises those errors.
     """
 
-    def __init__(self, model: str | Path = "photon-tiny", **options: Any) -> None:
-        self.config = EngineConfig.from_options(model, **options)
-        device = choose_device(self.config.device, self.config.dtype)
-        self._loaded = load_model(self.config, device)
-        if not self.config.quiet:
-            print(f"photon: {self._loaded.context.recipe.name} on {device.describe()}", file=sys.stderr)
-        scheduler = build_scheduler(self.config, self._loaded.model, device)
-        self._ids = itertools.count(1)
-        self._pending: dict[int, Job] = {}
-        self._idle = threading.Condition()
-        self._is_closed = False
-        self._is_warm = False
-        self._workers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-image")
-        self._delivery = ThreadPoolExecutor(1, thread_name_prefix="photon-deliver")
-        self._ticker = Ticker(scheduler, self._hand_over, self._fail_pending)
-
+    @overload
+    def caption(
+        self,
+        image: ImageSource,
+        length: str = ...,
+        *,
+        max_tokens: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> CaptionResult: ...
+    @overload
+    def caption(
+        self,
+        image: ImageSource,
+        length: str = ...,
+        *,
+        max_tokens: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> Stream: ...
     def caption(
         self,
         image: ImageSource,
         length: str = "normal",
         *,
         max_tokens: int = MAX_TOKENS,
+        stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> CaptionResult:
+    ) -> CaptionResult | Stream:
         """A caption of `length` "short", "normal" or "long"."""
-        task = CaptionTask(length=length, max_tokens=max_tokens, sampling=Sampling(**sampling))
-        return self.submit(task, image).result()
+        task = caption_task(length, max_tokens=max_tokens, sampling=sampling)
+        return self._ask(task, image, stream)
 
+    @overload
+    def query(
+        self,
+        image: ImageSource | None,
+        question: str,
+        *,
+        reasoning: bool = ...,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_tokens: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> QueryResult: ...
+    @overload
+    def query(
+        self,
+        image: ImageSource | None,
+        question: str,
+        *,
+        reasoning: bool = ...,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_tokens: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> Stream: ...
     def query(
         self,
         image: ImageSource | None,
@@ -89,21 +93,40 @@ class Engine:
         reasoning: bool = False,
         spatial_refs: Sequence[SpatialRef] = (),
         max_tokens: int = MAX_TOKENS,
+        stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> QueryResult:
+    ) -> QueryResult | Stream:
         """An answer to `question` about `image`, or about nothing (None). With `reasoning` the model thinks first.
 
         `spatial_refs`: points (x, y) and boxes (x_min, y_min, x_max, y_max) in [0, 1] that the question speaks of.
         """
-        task = QueryTask(
-            question=question,
-            reasoning=reasoning,
-            spatial_refs=spatial_refs,
-            max_tokens=max_tokens,
-            sampling=Sampling(**sampling),
+        task = query_task(
+            question, reasoning=reasoning, spatial_refs=spatial_refs, max_tokens=max_tokens, sampling=sampling
         )
-        return self.submit(task, image).result()
+        return self._ask(task, image, stream)
 
+    @overload
+    def point(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_objects: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> PointResult: ...
+    @overload
+    def point(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_objects: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> Stream: ...
     def point(
         self,
         image: ImageSource,
@@ -111,58 +134,50 @@ class Engine:
         *,
         spatial_refs: Sequence[SpatialRef] = (),
         max_objects: int = MAX_OBJECTS,
+        stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> PointResult:
+    ) -> PointResult | Stream:
         """A point on each `object`, at most `max_objects`."""
-        task = PointTask(
-            object=object, spatial_refs=spatial_refs, max_objects=max_objects, sampling=Sampling(**sampling)
-        )
-        return self.submit(task, image).result()
+        task = point_task(object, spatial_refs=spatial_refs, max_objects=max_objects, sampling=sampling)
+        return self._ask(task, image, stream)
 
+    @overload
+    def detect(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        max_objects: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> DetectResult: ...
+    @overload
+    def detect(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        max_objects: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> Stream: ...
     def detect(
         self,
         image: ImageSource,
         object: str,
         *,
         max_objects: int = MAX_OBJECTS,
+        stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> DetectResult:
+    ) -> DetectResult | Stream:
         """A box around each `object`, at most `max_objects`."""
-        task = DetectTask(object=object, max_objects=max_objects, sampling=Sampling(**sampling))
-        return self.submit(task, image).result()
+        task = detect_task(object, max_objects=max_objects, sampling=sampling)
+        return self._ask(task, image, stream)
 
-    def submit(self, task: Task, image: ImageSource | None = None) -> Future[Any]:
-        """Start a task and return at once. `future.cancel()` ends its work within two steps.
-
-        The future's callbacks run on a thread of the engine and must not wait for it: not for another answer, nor for
-        `close`.
-        """
-        job = Job(next(self._ids), task, image)
-        with self._idle:
-            if self._is_closed:
-                raise EngineError("the engine is closed")
-            if (ended := self._ticker.ended_by()) is not None:
-                raise ended
-            preparation = self._workers.submit(self._prepare, job)
-            self._pending[job.id] = job
-            if task.needs_grammar and not self._is_warm:  # beside the first picture, if there is a second worker
-                self._is_warm = True
-                self._workers.submit(self._loaded.context.constraints.warm_up)
-        job.future.add_done_callback(lambda _: self._forget(job))
-        preparation.add_done_callback(lambda done: self._fail_if_failed(job, done))
-        return job.future
-
-    def close(self, *, drain: bool = True) -> None:
-        """Wait for all that was submitted, then stop the threads. With drain=False what is not answered fails with
-        EngineError within a step or two; a worker in the middle of a picture is not waited for."""
-        with self._idle:
-            self._is_closed = True
-            while drain and self._pending and self._ticker.ended_by() is None:
-                self._idle.wait(0.1)
-        self._ticker.send(Stop())
-        self._ticker.join()
-        self._workers.shutdown(wait=drain, cancel_futures=True)
-        self._delivery.shutdown()
+    def _ask(self, task: Task, image: ImageSource | None, stream: bool) -> Any:
+        if not stream:
+            return self.submit(task, image).result()
+        return Stream(lambda emit: self.submit(task, image, emit))
 
     def __enter__(self) -> Engine:
         return self
@@ -171,80 +186,3 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(drain=error is None)
-
-    def _prepare(self, job: Job) -> None:
-        """On a worker: picture and request, then over to the tick thread. Stops where nobody waits any more."""
-        if job.future.done():
-            return
-        started = time.perf_counter()
-        prepared = None
-        if job.source is not None:
-            job.picture = load_image(job.source, max_pixels=self.config.max_image_pixels)
-            prepared = self._loaded.prepare(job.picture)
-            if job.future.done():
-                return
-        job.source = None
-        job.image_ms = 1000 * (time.perf_counter() - started)
-        request = job.task.build(job.id, self._loaded.context, prepared)
-        job.prompt_tokens = len(request.prompt)
-        self._ticker.send(Add(job, request))
-
-    def _fail_if_failed(self, job: Job, done: Future[None]) -> None:
-        """A fault on the way is that job's alone: its caller gets it."""
-        error = None if done.cancelled() else done.exception()
-        if error is not None:
-            job.fail(error)
-
-    def _hand_over(self, job: Job, update: Update) -> None:
-        """On the tick thread: parsing and the caller's callbacks belong to the delivery thread."""
-        done = self._delivery.submit(self._deliver, job, update)
-        done.add_done_callback(lambda done: self._fail_if_failed(job, done))
-
-    def _deliver(self, job: Job, update: Update) -> None:
-        if update.error is not None:
-            job.fail(update.error)
-            return
-        assert update.finish_reason is not None and update.finish_reason != "error"
-        result = job.task.parse(
-            self._loaded.context,
-            tuple(job.tokens),
-            update.finish_reason,
-            metrics=_metrics(job, update),
-            image=job.picture,
-        )
-        job.succeed(result)
-
-    def _forget(self, job: Job) -> None:
-        """The future is done: by a result, an error, or its caller's cancel, which must reach the tick."""
-        if job.future.cancelled():
-            job.settle_cancelled()
-            self._ticker.send(Cancel(job.id))
-        with self._idle:
-            self._pending.pop(job.id, None)
-            self._idle.notify_all()
-
-    def _fail_pending(self) -> None:
-        """On the tick thread, which has ended: whoever is waited for hears it now, wherever the job has got to."""
-        with self._idle:
-            jobs = list(self._pending.values())
-        for job in jobs:
-            error = self._ticker.ended_by()
-            assert error is not None
-            job.fail(error)
-
-
-def _metrics(job: Job, update: Update) -> Metrics:
-    timing = update.timing
-    assert timing is not None
-    first = timing.first_token or timing.finished
-    admitted = timing.admitted or timing.finished
-    return Metrics(
-        queue_ms=1000 * (admitted - job.submitted) - job.image_ms,
-        image_ms=job.image_ms,
-        prefill_ms=1000 * (first - admitted),
-        time_to_first_token_ms=1000 * (first - job.submitted),
-        decode_ms=1000 * (timing.finished - first),
-        total_ms=1000 * (time.perf_counter() - job.submitted),
-        prompt_tokens=job.prompt_tokens,
-        output_tokens=len(job.tokens),
-    )

@@ -21,6 +21,7 @@ from photon.request import PreparedImage
 from photon.runner.runner import ModelRunner
 from photon.scheduler.scheduler import Scheduler
 from photon.tasks.context import TaskContext
+from photon.text.detokenizer import Detokenizer
 from photon.text.tokenizer import Tokenizer
 
 
@@ -61,6 +62,7 @@ def _load_moondream(source: ModelSource, device: Device) -> LoadedModel:
         recipe=recipe,
         encode=tokenizer.encode,
         decode=tokenizer.decode,
+        detokenizer=lambda: Detokenizer(tokenizer),
         image_length=sizes.vision.num_positions,
         max_context=sizes.text.max_context,
         constraints=ConstraintCompiler(vocabulary),

@@ -35,13 +35,14 @@ class Stop:
 class Ticker:
     """Runs ticks while there is work and sleeps while there is none.
 
-    `finish(job, update)` is called on the tick thread for a job that has ended, and must only hand it on. `end()` is
-    called there once, when the loop has ended; `ended_by` says why from then on, and messages are heard no more.
+    `hand_over(job, update)` is called on the tick thread for a job that has ended, and for every news of a streamed
+    one; it must only pass them on. `end()` is called there once, when the loop has ended; `ended_by` says why from then
+    on, and messages are heard no more.
     """
 
-    def __init__(self, scheduler: Scheduler, finish: Callable[[Job, Update], None], end: Callable[[], None]) -> None:
+    def __init__(self, scheduler: Scheduler, hand_over: Callable[[Job, Update], None], end: Callable[[], None]) -> None:
         self._scheduler = scheduler
-        self._finish = finish
+        self._hand_over = hand_over
         self._end = end
         self._inbox: queue.SimpleQueue[Add | Cancel | Stop] = queue.SimpleQueue()
         self._jobs: dict[int, Job] = {}
@@ -104,7 +105,7 @@ class Ticker:
         try:
             self._scheduler.add(message.request)
         except PhotonError as error:
-            self._finish(job, Update(job.id, finish_reason="error", error=error))
+            self._hand_over(job, Update(job.id, finish_reason="error", error=error))
             return
         self._jobs[job.id] = job
 
@@ -112,4 +113,6 @@ class Ticker:
         job = self._jobs[update.request_id]
         job.tokens.extend(update.tokens)
         if update.finish_reason is not None:
-            self._finish(self._jobs.pop(update.request_id), update)
+            del self._jobs[update.request_id]
+        if update.finish_reason is not None or job.emit is not None:
+            self._hand_over(job, update)

@@ -11,6 +11,7 @@ from photon.results import CaptionResult, FinishReason, Metrics
 from photon.tasks.checks import check_whole
 from photon.tasks.context import TaskContext
 from photon.tasks.prompt import build_prompt, plain, require_image, room_after
+from photon.tasks.readers import Reader, TextReader
 from photon.tasks.text import MAX_TOKENS, banned_in_answer, decode_answer
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ class CaptionTask:
             sampling=self.sampling,
             banned_ids=banned_in_answer(recipe),
         )
+
+    def reader(self, context: TaskContext) -> Reader:
+        return TextReader(context)
 
     def parse(
         self,

@@ -11,6 +11,7 @@ from photon.tasks.checks import check_text
 from photon.tasks.context import TaskContext
 from photon.tasks.objects import MAX_OBJECTS, build_objects, check_max_objects, complete_objects, finish_of_objects
 from photon.tasks.prompt import build_prompt, fill_template, require_image
+from photon.tasks.readers import ObjectReader, Reader
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -46,6 +47,9 @@ class DetectTask:
             sampling=self.sampling,
         )
 
+    def reader(self, context: TaskContext) -> Reader:
+        return ObjectReader(ROLES, self.max_objects, _box)
+
     def parse(
         self,
         context: TaskContext,
@@ -59,13 +63,15 @@ class DetectTask:
         objects = complete_objects(tokens, ROLES, self.max_objects)
         finish_reason = finish_of_objects(finish_reason, len(objects), self.max_objects)
         return DetectResult(
-            boxes=tuple(
-                Box.from_center(x, y, width=width, height=height, score=score)
-                for (x, y, width, height), score in objects
-            ),
+            boxes=tuple(_box(numbers, score) for numbers, score in objects),
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,
             truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
         )
+
+
+def _box(numbers: tuple[float, ...], score: float | None) -> Box:
+    x, y, width, height = numbers
+    return Box.from_center(x, y, width=width, height=height, score=score)

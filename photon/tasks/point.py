@@ -12,6 +12,7 @@ from photon.tasks.checks import SpatialRef, check_refs, check_text
 from photon.tasks.context import TaskContext
 from photon.tasks.objects import MAX_OBJECTS, build_objects, check_max_objects, complete_objects, finish_of_objects
 from photon.tasks.prompt import build_prompt, fill_template, require_image
+from photon.tasks.readers import ObjectReader, Reader
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -49,6 +50,9 @@ class PointTask:
             sampling=self.sampling,
         )
 
+    def reader(self, context: TaskContext) -> Reader:
+        return ObjectReader(ROLES, self.max_objects, _point)
+
     def parse(
         self,
         context: TaskContext,
@@ -62,10 +66,15 @@ class PointTask:
         objects = complete_objects(tokens, ROLES, self.max_objects)
         finish_reason = finish_of_objects(finish_reason, len(objects), self.max_objects)
         return PointResult(
-            points=tuple(Point(x, y, score) for (x, y), score in objects),
+            points=tuple(_point(numbers, score) for numbers, score in objects),
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,
             truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
         )
+
+
+def _point(numbers: tuple[float, ...], score: float | None) -> Point:
+    x, y = numbers
+    return Point(x, y, score)

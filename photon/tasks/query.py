@@ -12,6 +12,7 @@ from photon.results import FinishReason, Metrics, QueryResult
 from photon.tasks.checks import SpatialRef, check_refs, check_text, check_whole
 from photon.tasks.context import TaskContext
 from photon.tasks.prompt import build_prompt, fill_template, room_after
+from photon.tasks.readers import Reader, ReasoningReader, TextReader
 from photon.tasks.reasoning import parse_reasoning, split_at_mark
 from photon.tasks.text import MAX_TOKENS, banned_in_answer, decode_answer
 
@@ -81,6 +82,9 @@ class QueryTask:
             ),
             answer_mark=ids.answer,
         )
+
+    def reader(self, context: TaskContext) -> Reader:
+        return ReasoningReader(context) if self.reasoning else TextReader(context)
 
     def parse(
         self,

@@ -1,0 +1,192 @@
+"""`AsyncEngine`: the same calls for asyncio. Cancelling a task, or closing a stream, ends the work within two steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Unpack, overload
+
+from photon.engine.async_stream import AsyncStream
+from photon.engine.core import EngineCore, ImageSource
+from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
+from photon.results import CaptionResult, DetectResult, PointResult, QueryResult
+from photon.tasks import Task
+from photon.tasks.checks import SpatialRef
+from photon.tasks.objects import MAX_OBJECTS
+from photon.tasks.text import MAX_TOKENS
+
+
+class AsyncEngine:
+    """As `Engine`, with calls to be awaited and streams to be iterated by `async for`. An async context manager.
+
+    It may be made outside of a loop (loading a model blocks: `await asyncio.to_thread(AsyncEngine, ...)` does not), and
+    be used by one loop at a time.
+    """
+
+    def __init__(self, model: str | Path = "photon-tiny", **options: Any) -> None:
+        self.core = EngineCore(model, **options)
+
+    @overload
+    def caption(
+        self,
+        image: ImageSource,
+        length: str = ...,
+        *,
+        max_tokens: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[CaptionResult]: ...
+    @overload
+    def caption(
+        self,
+        image: ImageSource,
+        length: str = ...,
+        *,
+        max_tokens: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> AsyncStream: ...
+    def caption(
+        self,
+        image: ImageSource,
+        length: str = "normal",
+        *,
+        max_tokens: int = MAX_TOKENS,
+        stream: bool = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[CaptionResult] | AsyncStream:
+        """A caption of `length` "short", "normal" or "long"."""
+        task = caption_task(length, max_tokens=max_tokens, sampling=sampling)
+        return self._ask(task, image, stream)
+
+    @overload
+    def query(
+        self,
+        image: ImageSource | None,
+        question: str,
+        *,
+        reasoning: bool = ...,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_tokens: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[QueryResult]: ...
+    @overload
+    def query(
+        self,
+        image: ImageSource | None,
+        question: str,
+        *,
+        reasoning: bool = ...,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_tokens: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> AsyncStream: ...
+    def query(
+        self,
+        image: ImageSource | None,
+        question: str,
+        *,
+        reasoning: bool = False,
+        spatial_refs: Sequence[SpatialRef] = (),
+        max_tokens: int = MAX_TOKENS,
+        stream: bool = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[QueryResult] | AsyncStream:
+        """An answer to `question` about `image`, or about nothing (None). With `reasoning` the model thinks first.
+
+        `spatial_refs`: points (x, y) and boxes (x_min, y_min, x_max, y_max) in [0, 1] that the question speaks of.
+        """
+        task = query_task(
+            question, reasoning=reasoning, spatial_refs=spatial_refs, max_tokens=max_tokens, sampling=sampling
+        )
+        return self._ask(task, image, stream)
+
+    @overload
+    def point(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_objects: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[PointResult]: ...
+    @overload
+    def point(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        spatial_refs: Sequence[SpatialRef] = ...,
+        max_objects: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> AsyncStream: ...
+    def point(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        spatial_refs: Sequence[SpatialRef] = (),
+        max_objects: int = MAX_OBJECTS,
+        stream: bool = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[PointResult] | AsyncStream:
+        """A point on each `object`, at most `max_objects`."""
+        task = point_task(object, spatial_refs=spatial_refs, max_objects=max_objects, sampling=sampling)
+        return self._ask(task, image, stream)
+
+    @overload
+    def detect(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        max_objects: int = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[DetectResult]: ...
+    @overload
+    def detect(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        max_objects: int = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> AsyncStream: ...
+    def detect(
+        self,
+        image: ImageSource,
+        object: str,
+        *,
+        max_objects: int = MAX_OBJECTS,
+        stream: bool = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Awaitable[DetectResult] | AsyncStream:
+        """A box around each `object`, at most `max_objects`."""
+        task = detect_task(object, max_objects=max_objects, sampling=sampling)
+        return self._ask(task, image, stream)
+
+    async def close(self, *, drain: bool = True) -> None:
+        """As `Engine.close`; the loop goes on meanwhile."""
+        await asyncio.to_thread(self.core.close, drain=drain)
+
+    def _ask(self, task: Task, image: ImageSource | None, stream: bool) -> Any:
+        if not stream:
+            return asyncio.wrap_future(self.core.submit(task, image))
+        return AsyncStream(lambda emit: self.core.submit(task, image, emit))
+
+    async def __aenter__(self) -> AsyncEngine:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(drain=error is None)

@@ -1,0 +1,177 @@
+"""What `Engine` and `AsyncEngine` share: all but the waiting. Callers validate, workers prepare, one tick thread runs.
+
+A call's way: `submit` makes a job; a worker decodes the picture, cuts it and builds the request; the tick thread runs
+it; the delivery thread gives out the chunks of a streamed answer, parses what was said and resolves the future. No
+stage waits for another request.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from photon.chunks import Chunk
+from photon.config import EngineConfig
+from photon.device import choose_device
+from photon.engine.job import Job
+from photon.engine.loading import build_scheduler, load_model
+from photon.engine.ticker import Add, Cancel, Stop, Ticker
+from photon.errors import EngineError
+from photon.images.decode import load_image
+from photon.results import Metrics
+from photon.scheduler.update import Update
+from photon.tasks import Task
+
+ImageSource = Any  # a path, bytes, a PIL image, or a numpy array (H, W, 3) uint8
+
+
+class EngineCore:
+    """A model at work on one device. Safe to call from many threads at once.
+
+    ConfigError for a wrong option, ModelError for a model that cannot be loaded.
+    """
+
+    def __init__(self, model: str | Path = "photon-tiny", **options: Any) -> None:
+        self.config = EngineConfig.from_options(model, **options)
+        device = choose_device(self.config.device, self.config.dtype)
+        self._loaded = load_model(self.config, device)
+        if not self.config.quiet:
+            print(f"photon: {self._loaded.context.recipe.name} on {device.describe()}", file=sys.stderr)
+        scheduler = build_scheduler(self.config, self._loaded.model, device)
+        self._ids = itertools.count(1)
+        self._pending: dict[int, Job] = {}
+        self._idle = threading.Condition()
+        self._is_closed = False
+        self._is_warm = False
+        self._workers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-image")
+        self._delivery = ThreadPoolExecutor(1, thread_name_prefix="photon-deliver")
+        self._ticker = Ticker(scheduler, self._hand_over, self._fail_pending)
+
+    def submit(
+        self, task: Task, image: ImageSource | None = None, emit: Callable[[Chunk], None] | None = None
+    ) -> Future[Any]:
+        """Start a task and return at once. `future.cancel()` ends its work within two steps.
+
+        `emit` gets the chunks as they come, all but the `End`. It and the future's callbacks run on a thread of the
+        engine and must not wait for it: not for another answer, nor for `close`.
+        """
+        job = Job(next(self._ids), task, image, emit)
+        with self._idle:
+            if self._is_closed:
+                raise EngineError("the engine is closed")
+            if (ended := self._ticker.ended_by()) is not None:
+                raise ended
+            preparation = self._workers.submit(self._prepare, job)
+            self._pending[job.id] = job
+            if task.needs_grammar and not self._is_warm:  # beside the first picture, if there is a second worker
+                self._is_warm = True
+                self._workers.submit(self._loaded.context.constraints.warm_up)
+        job.future.add_done_callback(lambda _: self._forget(job))
+        preparation.add_done_callback(lambda done: self._fail_if_failed(job, done))
+        return job.future
+
+    def close(self, *, drain: bool = True) -> None:
+        """Wait for all that was submitted, then stop the threads. With drain=False what is not answered fails with
+        EngineError within a step or two; a worker in the middle of a picture is not waited for."""
+        with self._idle:
+            self._is_closed = True
+            while drain and self._pending and self._ticker.ended_by() is None:
+                self._idle.wait(0.1)
+        self._ticker.send(Stop())
+        self._ticker.join()
+        self._workers.shutdown(wait=drain, cancel_futures=True)
+        self._delivery.shutdown()
+
+    def _prepare(self, job: Job) -> None:
+        """On a worker: picture and request, then over to the tick thread. Stops where nobody waits any more."""
+        if job.future.done():
+            return
+        started = time.perf_counter()
+        prepared = None
+        if job.source is not None:
+            job.picture = load_image(job.source, max_pixels=self.config.max_image_pixels)
+            prepared = self._loaded.prepare(job.picture)
+            if job.future.done():
+                return
+        job.source = None
+        job.image_ms = 1000 * (time.perf_counter() - started)
+        request = job.task.build(job.id, self._loaded.context, prepared)
+        job.prompt_tokens = len(request.prompt)
+        self._ticker.send(Add(job, request))
+
+    def _fail_if_failed(self, job: Job, done: Future[None]) -> None:
+        """A fault on the way is that job's alone: its caller gets it."""
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            job.fail(error)
+
+    def _hand_over(self, job: Job, update: Update) -> None:
+        """On the tick thread: parsing and the caller's callbacks belong to the delivery thread."""
+        done = self._delivery.submit(self._deliver, job, update)
+        done.add_done_callback(lambda done: self._fail_if_failed(job, done))
+
+    def _deliver(self, job: Job, update: Update) -> None:
+        if job.emit is not None:
+            self._emit(job, job.emit, update)
+        if update.finish_reason is None:
+            return
+        if update.error is not None:
+            job.fail(update.error)
+            return
+        assert update.finish_reason != "error"
+        result = job.task.parse(
+            self._loaded.context,
+            tuple(job.tokens),
+            update.finish_reason,
+            metrics=_metrics(job, update),
+            image=job.picture,
+        )
+        job.succeed(result)
+
+    def _emit(self, job: Job, emit: Callable[[Chunk], None], update: Update) -> None:
+        if job.future.done():  # cancelled: nobody listens any more
+            return
+        job.reader = job.reader or job.task.reader(self._loaded.context)
+        for chunk in job.reader.read(update.tokens) + (job.reader.end() if update.finish_reason else []):
+            emit(chunk)
+
+    def _forget(self, job: Job) -> None:
+        """The future is done: by a result, an error, or its caller's cancel, which must reach the tick."""
+        if job.future.cancelled():
+            job.settle_cancelled()
+            self._ticker.send(Cancel(job.id))
+        with self._idle:
+            self._pending.pop(job.id, None)
+            self._idle.notify_all()
+
+    def _fail_pending(self) -> None:
+        """On the tick thread, which has ended: whoever is waited for hears it now, wherever the job has got to."""
+        with self._idle:
+            jobs = list(self._pending.values())
+        for job in jobs:
+            error = self._ticker.ended_by()
+            assert error is not None
+            job.fail(error)
+
+
+def _metrics(job: Job, update: Update) -> Metrics:
+    timing = update.timing
+    assert timing is not None
+    first = timing.first_token or timing.finished
+    admitted = timing.admitted or timing.finished
+    return Metrics(
+        queue_ms=1000 * (admitted - job.submitted) - job.image_ms,
+        image_ms=job.image_ms,
+        prefill_ms=1000 * (first - admitted),
+        time_to_first_token_ms=1000 * (first - job.submitted),
+        decode_ms=1000 * (timing.finished - first),
+        total_ms=1000 * (time.perf_counter() - job.submitted),
+        prompt_tokens=job.prompt_tokens,
+        output_tokens=len(job.tokens),
+    )

@@ -1,0 +1,204 @@
+"""Streams and asyncio: the same answers, as they come; and work that stops when nobody listens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from test_engine import same
+from tiny_model import write_tiny_model
+
+from photon import AsyncEngine, Box, End, Engine, EngineError, ImageError, RequestError, TextDelta
+from photon.runner.runner import ModelRunner
+
+PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def engine(folder: Path) -> Iterator[Engine]:
+    made = Engine(folder, device="cpu", quiet=True)
+    yield made
+    made.close(drain=False)
+
+
+@pytest.fixture
+def eager(tmp_path: Path) -> Iterator[Engine]:
+    """A model that always sees one object more."""
+    file = write_tiny_model(tmp_path) / "model.safetensors"
+    weights = load_file(file)
+    weights["model.text.lm_head.bias"][0] = -100.0
+    save_file(weights, file)
+    with Engine(tmp_path, device="cpu", quiet=True) as made:
+        yield made
+
+
+def slow_steps(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[int]:
+    """Every launch takes so long; the rows of each launch."""
+    launch, launched = ModelRunner.launch, []
+
+    def slow(self: ModelRunner, slot: int, plan: Any) -> None:
+        time.sleep(seconds)
+        launched.append(len(plan.rows))
+        launch(self, slot, plan)
+
+    monkeypatch.setattr(ModelRunner, "launch", slow)
+    return launched
+
+
+def test_boxes_come_one_by_one_and_then_the_end(eager: Engine) -> None:
+    whole = eager.detect(PICTURE, "x", max_objects=4)
+    chunks = list(eager.detect(PICTURE, "x", max_objects=4, stream=True))
+    end = chunks.pop()
+    assert isinstance(end, End) and end.result == whole
+    assert tuple(chunks) == whole.boxes and all(isinstance(c, Box) for c in chunks)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_text_chunks_join_to_the_answer(engine: Engine, seed: int) -> None:
+    options = {"temperature": 2.0, "seed": seed, "max_tokens": 60}
+    chunks = list(engine.query(PICTURE, "why?", stream=True, **options))  # type: ignore[call-overload]
+    end = chunks.pop()
+    assert isinstance(end, End)
+    assert "".join(c.text for c in chunks if isinstance(c, TextDelta)) == end.result.answer  # type: ignore[attr-defined]
+    assert end.result == engine.query(PICTURE, "why?", **options)  # type: ignore[arg-type]
+
+
+def test_chunks_come_before_the_answer_is_whole(eager: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.01)
+    stream = eager.detect(PICTURE, "x", max_objects=20, stream=True)
+    started = time.perf_counter()
+    next(stream)
+    first = time.perf_counter() - started
+    result = stream.result()
+    assert len(result.boxes) == 20 and first < (time.perf_counter() - started) / 2  # type: ignore[attr-defined]
+
+
+def test_errors_come_out_of_iterating(engine: Engine) -> None:
+    with pytest.raises(RequestError, match="max_objects"):
+        engine.detect(PICTURE, "x", max_objects=0, stream=True)
+    stream = engine.detect(b"no picture", "x", stream=True)
+    with pytest.raises(ImageError):
+        next(stream)
+    assert list(stream) == []
+
+
+@pytest.mark.parametrize("how", ["close", "with", "drop"])
+def test_a_closed_stream_stops_the_work(engine: Engine, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    launched = slow_steps(monkeypatch, 0.01)
+    stream = engine.query(PICTURE, "on and on", temperature=100.0, seed=1, max_tokens=200, stream=True)
+    next(stream)
+    if how == "with":
+        with stream:
+            pass
+    elif how == "close":
+        stream.close()
+    if how == "drop":
+        del stream
+    else:
+        assert list(stream) == []
+        with pytest.raises(RequestError, match="closed"):
+            stream.result()
+    time.sleep(0.1)
+    after = len(launched)
+    time.sleep(0.2)
+    assert len(launched) == after < 100
+
+
+def test_a_stream_of_a_closed_engine_ends_with_the_reason(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.02)
+    engine = Engine(folder, device="cpu", quiet=True)
+    stream = engine.query(PICTURE, "on and on", temperature=100.0, seed=1, max_tokens=200, stream=True)
+    next(stream)
+    engine.close(drain=False)
+    with pytest.raises(EngineError, match="closed"):
+        list(stream)
+
+
+def run(folder: Path, work: Any) -> Any:
+    async def inside() -> Any:
+        async with AsyncEngine(folder, device="cpu", quiet=True) as engine:
+            return await work(engine)
+
+    return asyncio.run(inside())
+
+
+def test_asyncio_gives_the_same_answers(folder: Path, engine: Engine) -> None:
+    async def work(asynchronous: AsyncEngine) -> Any:
+        return await asyncio.gather(
+            asynchronous.detect(PICTURE, "x", max_objects=4),
+            asynchronous.point(PICTURE, "y", max_objects=3),
+            asynchronous.caption(PICTURE, "short", max_tokens=9),
+            asynchronous.query(None, "z", max_tokens=9),
+        )
+
+    plain = [
+        engine.detect(PICTURE, "x", max_objects=4),
+        engine.point(PICTURE, "y", max_objects=3),
+        engine.caption(PICTURE, "short", max_tokens=9),
+        engine.query(None, "z", max_tokens=9),
+    ]
+    assert all(same(a, b) for a, b in zip(run(folder, work), plain, strict=True))
+
+
+def test_asyncio_streams(folder: Path, engine: Engine) -> None:
+    async def collect(chunks: AsyncIterator[Any]) -> list[Any]:
+        return [chunk async for chunk in chunks]
+
+    async def work(asynchronous: AsyncEngine) -> list[Any]:
+        return await collect(asynchronous.detect(PICTURE, "x", max_objects=4, stream=True))
+
+    whole = engine.detect(PICTURE, "x", max_objects=4)
+    assert run(folder, work) == [*whole.boxes, End(whole)]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_cancelling_a_task_stops_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool) -> None:
+    launched = slow_steps(monkeypatch, 0.01)
+    options: dict[str, Any] = {"temperature": 100.0, "seed": 1, "max_tokens": 200}
+
+    async def ask(engine: AsyncEngine) -> None:
+        if not streamed:
+            await engine.query(PICTURE, "on and on", **options)
+            return
+        async for _ in engine.query(PICTURE, "on and on", stream=True, **options):
+            pass
+
+    async def work(engine: AsyncEngine) -> tuple[int, int]:
+        task = asyncio.create_task(ask(engine))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.1)
+        after = len(launched)
+        await asyncio.sleep(0.2)
+        return after, len(launched)
+
+    after, later = run(folder, work)
+    assert 0 < after == later < 100
+
+
+def test_the_loop_goes_on_while_the_engine_works(folder: Path) -> None:
+    async def work(engine: AsyncEngine) -> float:
+        asking = asyncio.ensure_future(engine.detect(PICTURE, "x", max_objects=40))
+        longest, last = 0.0, time.perf_counter()
+        while not asking.done():
+            await asyncio.sleep(0.005)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+        await asking
+        return longest
+
+    assert run(folder, work) < 1.0  # a loop that waited would stand still for the whole answer and close late
