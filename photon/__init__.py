@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from photon.chunks import End, ReasoningDelta, TextDelta
     from photon.config import EngineConfig
     from photon.engine import AsyncEngine, Engine
+    from photon.engine.bulk import Caption, Detect, PointAt, Query
     from photon.errors import (
         ConfigError,
         ConstraintError,
@@ -37,6 +38,7 @@ _HOMES = {
     "photon.config": ("EngineConfig",),
     "photon.chunks": ("End", "ReasoningDelta", "TextDelta"),
     "photon.engine": ("AsyncEngine", "Engine"),
+    "photon.engine.bulk": ("Caption", "Detect", "PointAt", "Query"),
     "photon.errors": (
         "ConfigError",
         "ConstraintError",
@@ -64,9 +66,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AsyncEngine",
     "Box",
+    "Caption",
     "CaptionResult",
     "ConfigError",
     "ConstraintError",
+    "Detect",
     "DetectResult",
     "End",
     "Engine",
@@ -79,7 +83,9 @@ __all__ = [
     "NumericsError",
     "PhotonError",
     "Point",
+    "PointAt",
     "PointResult",
+    "Query",
     "QueryResult",
     "Reasoning",
     "ReasoningDelta",

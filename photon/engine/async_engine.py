@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
 from photon.engine.async_stream import AsyncStream
+from photon.engine.bulk import Ask, run_all
 from photon.engine.core import EngineCore, ImageSource
 from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
 from photon.results import CaptionResult, DetectResult, PointResult, QueryResult
@@ -173,6 +174,12 @@ class AsyncEngine:
         """A box around each `object`, at most `max_objects`."""
         task = detect_task(object, max_objects=max_objects, sampling=sampling)
         return self._ask(task, image, stream)
+
+    async def run(
+        self, asks: Iterable[Ask], *, progress: bool = False, on_error: Literal["raise", "return"] = "raise"
+    ) -> list[Any]:
+        """As `Engine.run`; the loop goes on meanwhile."""
+        return await asyncio.to_thread(run_all, self.core.submit, asks, progress=progress, on_error=on_error)
 
     async def close(self, *, drain: bool = True) -> None:
         """As `Engine.close`; the loop goes on meanwhile."""

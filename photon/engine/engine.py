@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
+from photon.engine.bulk import Ask, run_all
 from photon.engine.core import EngineCore, ImageSource
 from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
 from photon.engine.stream import Stream
@@ -173,6 +174,16 @@ class Engine(EngineCore):
         """A box around each `object`, at most `max_objects`."""
         task = detect_task(object, max_objects=max_objects, sampling=sampling)
         return self._ask(task, image, stream)
+
+    def run(
+        self, asks: Iterable[Ask], *, progress: bool = False, on_error: Literal["raise", "return"] = "raise"
+    ) -> list[Any]:
+        """Answers to many questions, in their order: `run([Detect("a.png", "mug"), Query("b.png", "How many?")])`.
+
+        `progress` shows a bar on stderr. With on_error="return" a question that fails leaves its error in its place;
+        with "raise" the first error in order is raised and what is not finished is cancelled.
+        """
+        return run_all(self.submit, asks, progress=progress, on_error=on_error)
 
     def _ask(self, task: Task, image: ImageSource | None, stream: bool) -> Any:
         if not stream:

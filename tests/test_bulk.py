@@ -1,0 +1,113 @@
+"""Many questions at once: answers in order, each fault in its place, bounded work in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from test_engine import same
+from tiny_model import write_tiny_model
+
+from photon import AsyncEngine, Caption, Detect, Engine, ImageError, PointAt, Query, RequestError
+from photon.engine.bulk import IN_FLIGHT, run_all
+from photon.tasks import Task
+
+PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def engine(folder: Path) -> Iterator[Engine]:
+    made = Engine(folder, device="cpu", quiet=True)
+    yield made
+    made.close(drain=False)
+
+
+ASKS = [
+    Detect(PICTURE, "x", max_objects=3),
+    Query(None, "why?", max_tokens=5),
+    PointAt(PICTURE, "y", max_objects=4),
+    Caption(PICTURE, "short", max_tokens=6),
+    Query(PICTURE, "go", max_tokens=6, sampling={"temperature": 1.0, "seed": 4}),
+]
+
+
+def test_answers_are_in_order_and_those_of_single_calls(engine: Engine) -> None:
+    answers = engine.run(ASKS)
+    single = [
+        engine.detect(PICTURE, "x", max_objects=3),
+        engine.query(None, "why?", max_tokens=5),
+        engine.point(PICTURE, "y", max_objects=4),
+        engine.caption(PICTURE, "short", max_tokens=6),
+        engine.query(PICTURE, "go", max_tokens=6, temperature=1.0, seed=4),
+    ]
+    assert all(same(a, b) for a, b in zip(answers, single, strict=True))
+    assert engine.run([]) == []
+
+
+def test_a_fault_stays_in_its_place(engine: Engine) -> None:
+    asks = [ASKS[0], Detect(b"no picture", "x"), Query(None, " "), Detect(PICTURE, "x", max_objects=0), ASKS[1]]
+    answers = engine.run(asks, on_error="return")
+    assert [type(a) for a in answers[1:4]] == [ImageError, RequestError, RequestError]
+    assert same(answers[0], engine.run([ASKS[0]])[0]) and same(answers[4], engine.run([ASKS[1]])[0])
+    with pytest.raises(ImageError):
+        engine.run(asks)
+    with pytest.raises(RequestError, match="'ignore'"):
+        engine.run(asks, on_error="ignore")  # type: ignore[arg-type]
+
+
+def test_the_bar_goes_to_stderr(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    engine.run(ASKS, progress=True)
+    out, err = capsys.readouterr()
+    assert out == "" and "5/5" in err
+
+
+def test_a_long_list_keeps_little_in_flight() -> None:
+    """A submit that finishes the oldest question only when too many would be open."""
+    open_ones: list[Future[Any]] = []
+    most = 0
+    lock = threading.Lock()
+
+    def submit(task: Task, image: Any) -> Future[Any]:
+        nonlocal most
+        with lock:
+            open_ones.append(Future())
+            most = max(most, len(open_ones))
+            return open_ones[-1]
+
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            with lock:
+                future = open_ones.pop(0) if open_ones else None
+            if future is not None:
+                future.set_result(future)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        answers = run_all(submit, [Query(None, "q")] * 1000, progress=False, on_error="raise")
+    finally:
+        stop.set()
+        worker.join()
+    assert len(answers) == len(set(map(id, answers))) == 1000 and most <= IN_FLIGHT
+
+
+def test_asyncio_runs_many(folder: Path, engine: Engine) -> None:
+    async def work() -> list[Any]:
+        async with AsyncEngine(folder, device="cpu", quiet=True) as asynchronous:
+            return await asynchronous.run(ASKS)
+
+    assert all(same(a, b) for a, b in zip(asyncio.run(work()), engine.run(ASKS), strict=True))
