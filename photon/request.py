@@ -16,6 +16,7 @@ import numpy as np
 from photon.errors import RequestError
 
 IMAGE_ID = -1  # the id at positions that are filled with image features
+MAX_LOGPROBS = 20  # candidates that may be asked for at each token
 
 
 class Role(IntEnum):
@@ -29,16 +30,28 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Logprobs:
+    """Natural logarithms of probabilities at one token, among what could be said there; see `Sampling.logprobs`.
+
+    `chosen` belongs to the id that was said; `top` holds the likeliest (id, log-probability), best first.
+    """
+
+    chosen: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """One position said by the model (or given in a prompt).
 
     `value` is () for text, (v,) for a coordinate and (width, height) for a size, in units of the picture's sides.
-    `score`, where the role is X: probability of "another object" against "end".
+    `score`, where the role is X: probability of "another object" against "end". `logprobs`, where asked for.
     """
 
     id: int
     value: tuple[float, ...] = ()
     score: float | None = None
+    logprobs: Logprobs | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,22 +94,57 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """temperature 0 is greedy; top_p in (0, 1] keeps a token while the mass before it is at most top_p.
+    """How ids are chosen. What may not be said is masked first; then each step works on what the one before has left:
+    repetition_penalty, temperature, top_k, top_p, min_p.
 
-    `seed`: the random numbers of a request depend on its seed and on the index of the token alone.
+    `temperature` in [0, 100]: 0 is greedy, and then the three after it change nothing.
+    `top_p` in (0, 1]: an id is kept while the mass before it, of what top_k has left, is at most top_p.
+    `top_k`: as many of the best ids are kept; 0 keeps all.
+    `min_p` in [0, 1]: an id is kept if it has at least this part of the best id's probability.
+    `repetition_penalty` in [0.01, 100]: of every id that the prompt's text or the answer holds, a positive logit is
+    divided by it and a negative one multiplied. Coordinates and ids that stop an answer are no words: never counted.
+    `seed` in [0, 2**63): the random numbers of a request depend on its seed and on the index of the token alone.
+    `logprobs` in [0, 20], or None: report for each token the log-probability of the id that was chosen and of this
+    many of the likeliest. They are the model's own, among what may be said there: neither penalised nor tempered nor
+    cut. An id that may not be said is not listed, so that there is no minus infinity; then fewer are.
     """
 
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.temperature, Real) and 0 <= self.temperature <= 100):  # NaN fails every comparison
-            raise RequestError(f"temperature must be a number in [0, 100], got {self.temperature!r}")
-        if not (isinstance(self.top_p, Real) and 0 < self.top_p <= 1):
+        _check_number("temperature", self.temperature, 0, 100)
+        if not (_is_number(self.top_p) and 0 < self.top_p <= 1):
             raise RequestError(f"top_p must be a number in (0, 1], got {self.top_p!r}")
-        if not (isinstance(self.seed, int) and 0 <= self.seed < 2**63):
-            raise RequestError(f"seed must be a whole number in [0, 2**63), got {self.seed!r}")
+        _check_whole("seed", self.seed, 2**63 - 1)
+        _check_whole("top_k", self.top_k, 2**31 - 1)
+        _check_number("min_p", self.min_p, 0, 1)
+        _check_number("repetition_penalty", self.repetition_penalty, 0.01, 100)
+        if self.logprobs is not None:
+            _check_whole("logprobs", self.logprobs, MAX_LOGPROBS)
+
+    @property
+    def is_penalised(self) -> bool:
+        return self.repetition_penalty != 1
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_number(name: str, value: float, low: float, high: float) -> None:
+    if not (_is_number(value) and low <= value <= high):  # NaN fails every comparison
+        raise RequestError(f"{name} must be a number in [{low}, {high}], got {value!r}")
+
+
+def _check_whole(name: str, value: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= high:
+        raise RequestError(f"{name} must be a whole number in [0, {high}], got {value!r}")
 
 
 class Constraint(Protocol):

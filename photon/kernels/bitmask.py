@@ -40,6 +40,12 @@ def apply_bitmask(logits_BV: Tensor, mask_BW: Tensor) -> Tensor:
     """Logits with minus infinity wherever the bit is not set."""
     import torch
 
+    return logits_BV.masked_fill(~unpack(mask_BW, logits_BV.shape[1]), -torch.inf)
+
+
+def unpack(mask_BW: Tensor, vocab_size: int) -> Tensor:
+    """bool [B, V]: whether the bit of each id is set."""
+    import torch
+
     shifts = torch.arange(BITS, device=mask_BW.device, dtype=torch.int32)
-    bits_BV = ((mask_BW[:, :, None] >> shifts) & 1).flatten(1)[:, : logits_BV.shape[1]]
-    return logits_BV.masked_fill(bits_BV == 0, -torch.inf)
+    return ((mask_BW[:, :, None] >> shifts) & 1).flatten(1)[:, :vocab_size] != 0

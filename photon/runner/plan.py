@@ -46,6 +46,18 @@ class Plan:
     def is_constrained(self) -> bool:
         return any(row.constrained for row in self.rows)
 
+    @property
+    def is_greedy(self) -> bool:
+        return all(row.request.sampling.temperature == 0 for row in self.rows)
+
+    @property
+    def is_penalised(self) -> bool:
+        return any(row.request.sampling.is_penalised for row in self.rows)
+
+    @property
+    def has_logprobs(self) -> bool:
+        return any(row.request.sampling.logprobs is not None for row in self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class RowMask:
@@ -60,11 +72,25 @@ class RowMask:
 
 
 @dataclass(frozen=True, slots=True)
+class StepLogprobs:
+    """Log-probabilities of a step in which a row asks for them, of all its rows; N is the most that a row may ask for.
+
+    chosen float32 [B]; top_ids int32 [B, N] and top float32 [B, N], best first, minus infinity where a row may say
+    fewer ids.
+    """
+
+    chosen: np.ndarray
+    top_ids: np.ndarray
+    top: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
 class StepOutput:
     """What a step sampled: views of the slot's pinned memory, valid until the slot is released (P3).
 
     ids int32 [B]; values float32 [B, 2]; value_sizes int8 [B] (how many of the two are the token's value: 0, 1 or 2);
     scores float32 [B]; is_finite bool [B]: False when a row's logits were not finite, and its token means nothing.
+    `logprobs`: None where no row asks.
     """
 
     ids: np.ndarray
@@ -72,6 +98,7 @@ class StepOutput:
     value_sizes: np.ndarray
     scores: np.ndarray
     is_finite: np.ndarray
+    logprobs: StepLogprobs | None = None
 
 
 class Runner(Protocol):

@@ -2,7 +2,7 @@
 
 The last token of every row stays on the device in the row's carry: sampling writes it, the row's next forward embeds
 it, and as both run on one compute stream in launch order (P1) nobody waits for the CPU. A carry by row, rather than
-by slot, needs no bookkeeping of which step a row was last sampled in.
+by slot, needs no bookkeeping of which step a row was last sampled in. What a penalised row has said is kept likewise.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from photon.device import Device
 from photon.kernels.attention import PagedAttend
 from photon.kernels.bitmask import allow_below, apply_bitmask, num_words
 from photon.models.base import Model
-from photon.request import Role
-from photon.runner.plan import Plan, RowMask, StepOutput
-from photon.runner.sampler import continue_probability, sample_ids
+from photon.request import MAX_LOGPROBS, Role
+from photon.runner.plan import Plan, RowMask, StepLogprobs, StepOutput
+from photon.runner.sampler import continue_probability, log_probabilities, mark_said, penalise, sample_ids
 from photon.runner.slot import Sizes, SlotBuffers, allocate_slot
 from photon.runner.staging import attention_plan, stage_forward, stage_sampling
 
@@ -43,13 +43,15 @@ class ModelRunner:
         self._model, self._kv, self._spec = model, kv, spec
         self._page_size = kv.shape[3]
         pages = -(-spec.max_context // self._page_size)
-        sizes = Sizes(max_rows, max_positions, pages, num_words(spec.vocab_size))
+        candidates = min(MAX_LOGPROBS, spec.vocab_size)
+        sizes = Sizes(max_rows, max_positions, pages, num_words(spec.vocab_size), candidates)
         self._slots = [allocate_slot(sizes, device) for _ in range(NUM_SLOTS)]
         self._launched: list[Launched | None] = [None] * NUM_SLOTS
         self._copy_in, self._compute, self._copy_out = (device.new_stream() for _ in range(3))
         self._carry_ids = device.empty((max_rows,), torch.int64)
         self._carry_values = device.empty((max_rows, 2), torch.float32)
         self._carry_value_sizes = device.empty((max_rows,), torch.int8)
+        self._said_RW = device.empty((max_rows, sizes.mask_words), torch.int32)  # words of penalised rows, as a mask
         self._base_masks = device.empty((MAX_BASE_MASKS, sizes.mask_words), torch.int32)
         self._base_mask_index: dict[tuple[int, ...], int] = {}
         device.synchronize()  # weights and zeros came by the default stream, for which no other stream waits
@@ -70,6 +72,8 @@ class ModelRunner:
             self._copy_in.record(buffers.uploaded)
         with self._compute.use():
             self._compute.wait(buffers.uploaded)
+            if plan.is_prefill and plan.is_penalised:
+                self._said_RW[buffers.carry.device[:count]] = buffers.prompt_said.device[:count]
             embeds_TD = (
                 self._embed_prompts(buffers, plan, num_positions)
                 if plan.is_prefill
@@ -98,7 +102,7 @@ class ModelRunner:
             self._compute.record(buffers.sampled)
         self._copy_out.wait(buffers.sampled)
         with self._copy_out.use():
-            for pair in buffers.outputs():
+            for pair in buffers.outputs(with_logprobs=launched.plan.has_logprobs):
                 pair.download(count)
             self._copy_out.record(buffers.collected)
 
@@ -113,6 +117,7 @@ class ModelRunner:
             value_sizes=buffers.out_value_sizes.array[:count],
             scores=buffers.out_scores.array[:count],
             is_finite=buffers.out_is_finite.array[:count],
+            logprobs=_logprobs(buffers, count) if launched.plan.has_logprobs else None,
         )
 
     def release(self, slot: int) -> None:
@@ -146,13 +151,7 @@ class ModelRunner:
             narrowed = torch.where(buffers.is_masked.device[here, None], buffers.mask.device[here], -1)
             mask_BW = mask_BW & narrowed
         logits_BV = apply_bitmask(launched.logits_BV, mask_BW)
-        ids_B = sample_ids(
-            logits_BV,
-            temperature_B=buffers.temperature.device[here],
-            top_p_B=buffers.top_p.device[here],
-            uniform_B=buffers.uniform.device[here],
-            is_greedy=all(row.request.sampling.temperature == 0 for row in launched.plan.rows),
-        )
+        ids_B = self._choose(buffers, launched.plan, logits_BV)
         buffers.out_is_finite.device[here] = launched.logits_BV.isfinite().all(-1)
         buffers.out_ids.device[here] = ids_B.to(torch.int32)
         if launched.plan.is_constrained:
@@ -163,6 +162,29 @@ class ModelRunner:
         self._carry_ids[rows] = ids_B
         self._carry_values[rows] = buffers.out_values.device[here]
         self._carry_value_sizes[rows] = buffers.out_value_sizes.device[here]
+        if launched.plan.is_penalised:
+            mark_said(self._said_RW, rows, ids_B, buffers.out_value_sizes.device[here] == 0)
+        if launched.plan.has_logprobs:
+            chosen_B, top_ids_BN, top_BN = log_probabilities(logits_BV, ids_B)
+            buffers.logprob_chosen.device[here] = chosen_B
+            buffers.logprob_top_ids.device[here] = top_ids_BN.to(torch.int32)
+            buffers.logprob_top.device[here] = top_BN
+
+    def _choose(self, buffers: SlotBuffers, plan: Plan, logits_BV: Tensor) -> Tensor:
+        here = slice(len(logits_BV))
+        if plan.is_penalised:
+            said_BW = self._said_RW[buffers.carry.device[here]]
+            logits_BV = penalise(logits_BV, said_BW, buffers.penalty.device[here])
+        if plan.is_greedy:
+            return logits_BV.argmax(-1)
+        return sample_ids(
+            logits_BV,
+            temperature_B=buffers.temperature.device[here],
+            top_k_B=buffers.top_k.device[here],
+            top_p_B=buffers.top_p.device[here],
+            min_p_B=buffers.min_p.device[here],
+            uniform_B=buffers.uniform.device[here],
+        )
 
     def _read_values(self, buffers: SlotBuffers, hidden_BD: Tensor, logits_BV: Tensor, ids_B: Tensor) -> None:
         """The number that each token carries, by the role that the row's constraint gave it."""
@@ -194,11 +216,23 @@ def _upload_inputs(buffers: SlotBuffers, plan: Plan, num_positions: int) -> None
     if plan.is_prefill:
         by_position += [buffers.ids, buffers.values, buffers.value_sizes]
     by_row = [buffers.page_table, buffers.lengths, buffers.last, buffers.carry]
-    by_row += [buffers.base_mask, buffers.end_id, buffers.temperature, buffers.top_p, buffers.uniform]
+    by_row += [buffers.base_mask, buffers.end_id]
+    if not plan.is_greedy:
+        by_row += [buffers.temperature, buffers.top_p, buffers.top_k, buffers.min_p, buffers.uniform]
+    if plan.is_penalised:
+        by_row += [buffers.penalty, buffers.prompt_said] if plan.is_prefill else [buffers.penalty]
     for pair in by_position:
         pair.upload(num_positions)
     for pair in by_row:
         pair.upload(len(plan.rows))
+
+
+def _logprobs(buffers: SlotBuffers, count: int) -> StepLogprobs:
+    return StepLogprobs(
+        chosen=buffers.logprob_chosen.array[:count],
+        top_ids=buffers.logprob_top_ids.array[:count],
+        top=buffers.logprob_top.array[:count],
+    )
 
 
 def _stage_masks(buffers: SlotBuffers, plan: Plan, masks: list[RowMask]) -> None:

@@ -36,12 +36,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Most rows, new positions and pages a row that a step can have; words of a mask."""
+    """Most rows, new positions and pages a row that a step can have; words of a mask; most candidates of a token."""
 
     rows: int
     positions: int
     pages: int
     mask_words: int
+    candidates: int
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,10 @@ class SlotBuffers:
     Inputs of the forward: ids, values, value_sizes (prompts only), positions, kv_slots [T]; page_table [B, P];
     lengths (positions after the step), last (index into T of the row's last position), carry (the row's place in the
     carry) [B].
-    Inputs of sampling: mask [B, W], is_masked, base_mask (which constant mask), role, end_id, temperature, top_p,
-    uniform [B].
-    Outputs: out_* [B], as `plan.StepOutput`.
+    Inputs of sampling: mask [B, W], is_masked, base_mask (which constant mask), role, end_id [B]; temperature, top_p,
+    top_k, min_p, uniform [B] (uploaded where a row is not greedy); penalty [B] and, of prompts, prompt_said [B, W], the
+    words that they hold, as a mask (uploaded where a row is penalised).
+    Outputs: out_* [B], as `plan.StepOutput`; logprob_* as `plan.StepLogprobs` (where a row asks).
     """
 
     ids: Pair
@@ -72,19 +74,27 @@ class SlotBuffers:
     end_id: Pair
     temperature: Pair
     top_p: Pair
+    top_k: Pair
+    min_p: Pair
     uniform: Pair
+    prompt_said: Pair
+    penalty: Pair
     out_ids: Pair
     out_values: Pair
     out_value_sizes: Pair
     out_scores: Pair
     out_is_finite: Pair
+    logprob_chosen: Pair
+    logprob_top_ids: Pair
+    logprob_top: Pair
     uploaded: Event  # the forward's inputs are on the device
     masked: Event  # the masks and roles are
     sampled: Event  # the outputs are ready on the device
     collected: Event  # the outputs are in pinned memory
 
-    def outputs(self) -> list[Pair]:
-        return [getattr(self, f.name) for f in fields(self) if f.name.startswith("out_")]
+    def outputs(self, *, with_logprobs: bool) -> list[Pair]:
+        prefixes = ("out_", "logprob_") if with_logprobs else ("out_",)
+        return [getattr(self, f.name) for f in fields(self) if f.name.startswith(prefixes)]
 
 
 def allocate_slot(sizes: Sizes, device: Device) -> SlotBuffers:
@@ -109,12 +119,19 @@ def allocate_slot(sizes: Sizes, device: Device) -> SlotBuffers:
         end_id=pair(torch.int64, rows),
         temperature=pair(torch.float32, rows),
         top_p=pair(torch.float32, rows),
+        top_k=pair(torch.int64, rows),
+        min_p=pair(torch.float32, rows),
         uniform=pair(torch.float64, rows),
+        prompt_said=pair(torch.int32, rows, sizes.mask_words),
+        penalty=pair(torch.float32, rows),
         out_ids=pair(torch.int32, rows),
         out_values=pair(torch.float32, rows, 2),
         out_value_sizes=pair(torch.int8, rows),
         out_scores=pair(torch.float32, rows),
         out_is_finite=pair(torch.bool, rows),
+        logprob_chosen=pair(torch.float32, rows),
+        logprob_top_ids=pair(torch.int32, rows, sizes.candidates),
+        logprob_top=pair(torch.float32, rows, sizes.candidates),
         uploaded=device.new_event(),
         masked=device.new_event(),
         sampled=device.new_event(),

@@ -7,10 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from photon.kernels.attention import AttentionPlan
-from photon.request import Role, Token
+from photon.kernels.bitmask import BITS, allow_only
+from photon.request import IMAGE_ID, Role, Token
 from photon.runner.plan import Plan, PlannedRow
 from photon.runner.sampler import uniform
 from photon.runner.slot import SlotBuffers
+
+KEEP_ALL = 2**31 - 1  # a top_k beyond every vocabulary
 
 
 def stage_forward(buffers: SlotBuffers, plan: Plan, page_size: int) -> int:
@@ -47,11 +50,31 @@ def stage_sampling(buffers: SlotBuffers, plan: Plan, base_mask: Callable[[tuple[
         request = row.request
         buffers.base_mask.array[i] = base_mask(request.banned_ids if row.token_index > 0 else ())
         buffers.end_id.array[i] = min(request.stop_ids, default=0)
-        buffers.temperature.array[i] = request.sampling.temperature
-        buffers.top_p.array[i] = request.sampling.top_p
-        buffers.uniform.array[i] = uniform(request.sampling.seed, row.token_index)
         buffers.is_masked.array[i] = False
         buffers.role.array[i] = Role.TEXT
+        _stage_settings(buffers, i, row)
+    if plan.is_prefill and plan.is_penalised:
+        _stage_said(buffers, plan)
+
+
+def _stage_settings(buffers: SlotBuffers, i: int, row: PlannedRow) -> None:
+    sampling = row.request.sampling
+    buffers.temperature.array[i] = sampling.temperature
+    buffers.top_p.array[i] = sampling.top_p
+    buffers.top_k.array[i] = sampling.top_k or KEEP_ALL
+    buffers.min_p.array[i] = sampling.min_p
+    buffers.uniform.array[i] = uniform(sampling.seed, row.token_index)
+    buffers.penalty.array[i] = sampling.repetition_penalty
+
+
+def _stage_said(buffers: SlotBuffers, plan: Plan) -> None:
+    """The words of each prompt: no picture, no coordinate, and no id that ends an answer (some models also begin with
+    it, and would then hardly end)."""
+    num_ids = BITS * buffers.prompt_said.array.shape[1]
+    for i, row in enumerate(plan.rows):
+        tokens = row.request.prompt.tokens if row.request.sampling.is_penalised else ()
+        words = {token.id for token in tokens if token.id != IMAGE_ID and not token.value} - row.request.stop_ids
+        buffers.prompt_said.array[i] = allow_only(num_ids, words)
 
 
 def attention_plan(

@@ -5,12 +5,13 @@ Holds P8 on the scheduler's side: masks and roles are keyed by sequence, never b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from photon.errors import ConstraintError
-from photon.request import Constraint, Role, Token
+from photon.request import Constraint, Logprobs, Role, Token
 from photon.runner.plan import Plan, RowMask, StepOutput
 from photon.scheduler.sequence import Sequence
 from photon.scheduler.update import Update
@@ -48,12 +49,24 @@ class Step:
         """The sampled tokens as plain values, none of them a view of `output`; None where logits were not finite."""
         columns = (output.ids, output.values, output.value_sizes, output.scores, output.is_finite)
         tokens: list[Token | None] = []
-        for sequence, token_id, values, size, score, is_finite in zip(
-            self.sequences, *(column.tolist() for column in columns), strict=True
+        for i, (sequence, token_id, values, size, score, is_finite) in enumerate(
+            zip(self.sequences, *(column.tolist() for column in columns), strict=True)
         ):
             is_start = self.roles.get(sequence.request.id) is Role.X
-            tokens.append(Token(token_id, tuple(values[:size]), score if is_start else None) if is_finite else None)
+            logprobs = _read_logprobs(output, i, sequence.request.sampling.logprobs)
+            token = Token(token_id, tuple(values[:size]), score if is_start else None, logprobs)
+            tokens.append(token if is_finite else None)
         return tokens
+
+
+def _read_logprobs(output: StepOutput, i: int, num_top: int | None) -> Logprobs | None:
+    """What row `i` asked for, None being nothing. An id that may not be said is not listed."""
+    if num_top is None:
+        return None
+    assert output.logprobs is not None, "a row asked for log-probabilities, its step has none"
+    ids, top = output.logprobs.top_ids[i, :num_top].tolist(), output.logprobs.top[i, :num_top].tolist()
+    listed = tuple((token_id, value) for token_id, value in zip(ids, top, strict=True) if value > -math.inf)
+    return Logprobs(float(output.logprobs.chosen[i]), listed)
 
 
 def _fill_mask(seq_id: int, constraint: Constraint, mask_words: int) -> RowMask:
