@@ -5,12 +5,13 @@ Coordinates are fractions of the upright picture's sides, x to the right, y down
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from PIL.Image import Image
 
@@ -102,12 +103,35 @@ class Reasoning:
     grounding: tuple[Grounding, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An id that could be said. `text` is "" for a special id, and U+FFFD where the id is a part of a character.
+
+    `logprob`: natural logarithm of its probability, finite; of which distribution, says `photon.request.Sampling`.
+    """
+
+    id: int
+    text: str
+    logprob: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.logprob):
+            raise ValueError(f"the log-probability of id {self.id} must be finite, got {self.logprob!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs(Candidate):
+    """The id that was said, and the likeliest ones that could be said in its place, best first."""
+
+    top: tuple[Candidate, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result(ABC):
     """What every skill's result has. Set by the task; two results are equal when they say the same.
 
     `truncated`: the answer was cut by a limit (tokens, objects or the context), so more might have come.
-    `image`: the upright picture that was asked about, for `draw`.
+    `image`: the upright picture that was asked about, for `draw`. `logprobs`: one entry a token, if asked for.
     """
 
     token_ids: tuple[int, ...]
@@ -115,23 +139,29 @@ class Result(ABC):
     truncated: bool
     metrics: Metrics = field(compare=False)
     image: Image | None = field(default=None, compare=False, repr=False)
+    logprobs: tuple[TokenLogprobs, ...] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Moondream's JSON shape, with `finish_reason` and `metrics`; every value is JSON."""
+        """Moondream's JSON shape, with `finish_reason`, `metrics` and, if asked for, `logprobs`; every value is JSON."""
         metrics = {name: round(value, 3) for name, value in asdict(self.metrics).items()}
-        return {**self._answer(), "finish_reason": self.finish_reason, "metrics": metrics}
+        shape = {**self._answer(), "finish_reason": self.finish_reason, "metrics": metrics}
+        return shape if self.logprobs is None else {**shape, "logprobs": [asdict(token) for token in self.logprobs]}
 
-    def draw(self, label: str | None = None) -> Image:
-        """A copy of the picture with the answer on it; `label` names the objects. ValueError without a picture."""
+    def draw(self, label: str | Sequence[str] | None = None, *, scores: bool = False) -> Image:
+        """A copy of the picture with the answer on it. ValueError without a picture.
+
+        `label` names the objects, all alike or each by its own, and gives objects of one name one colour; `scores` adds
+        what the model gave each, where it was asked for.
+        """
         if self.image is None:
             raise ValueError("this answer has no picture to draw on")
-        return self._draw_on(self.image, label)
+        return self._draw_on(self.image, label, scores)
 
     @abstractmethod
     def _answer(self) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _draw_on(self, image: Image, label: str | None) -> Image: ...
+    def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image: ...
 
 
 @dataclass(frozen=True)
@@ -141,7 +171,7 @@ class CaptionResult(Result):
     def _answer(self) -> dict[str, Any]:
         return {"caption": self.caption}
 
-    def _draw_on(self, image: Image, label: str | None) -> Image:
+    def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image:
         from photon.draw import draw_text
 
         return draw_text(image, self.caption)
@@ -161,11 +191,11 @@ class QueryResult(Result):
         ]
         return {"answer": self.answer, "reasoning": {"text": self.reasoning.text, "grounding": grounding}}
 
-    def _draw_on(self, image: Image, label: str | None) -> Image:
+    def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image:
         from photon.draw import draw_points, draw_text
 
         groundings = self.reasoning.grounding if self.reasoning else ()
-        pointed = draw_points(image, [point for g in groundings for point in g.points], label)
+        pointed = draw_points(image, [point for g in groundings for point in g.points], label, scores=scores)
         return draw_text(pointed, self.answer)
 
 
@@ -184,10 +214,10 @@ class PointResult(Result):
     def _answer(self) -> dict[str, Any]:
         return {"points": [{"x": p.x, "y": p.y} for p in self.points]}
 
-    def _draw_on(self, image: Image, label: str | None) -> Image:
+    def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image:
         from photon.draw import draw_points
 
-        return draw_points(image, self.points, label)
+        return draw_points(image, self.points, label, scores=scores)
 
 
 @dataclass(frozen=True)
@@ -206,10 +236,10 @@ class DetectResult(Result):
         corners = ("x_min", "y_min", "x_max", "y_max")
         return {"objects": [{name: getattr(box, name) for name in corners} for box in self.boxes]}
 
-    def _draw_on(self, image: Image, label: str | None) -> Image:
+    def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image:
         from photon.draw import draw_boxes
 
-        return draw_boxes(image, self.boxes, label)
+        return draw_boxes(image, self.boxes, label, scores=scores)
 
 
 def _check_fractions(owner: object, **values: float) -> None:
