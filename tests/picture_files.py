@@ -78,6 +78,39 @@ def jpeg_of_many_scans(side: int, num_scans: int) -> bytes:
     return data + (segment(0xDA, bytes([1, 1, 0, 1, 63, 0])) + bits(("0" + "1" * 14) * runs)) * num_scans + b"\xff\xd9"
 
 
+def crowded_exif(num_tags: int, size: int) -> bytes:
+    """An EXIF block whose tags all have the same `size` bytes for their value."""
+    entries = b"".join(struct.pack("<HHII", 1000 + i, 7, size, 0) for i in range(num_tags))
+    return b"II*\0" + struct.pack("<IH", 8, num_tags) + entries + bytes(4 + size)
+
+
+def tiff(tags: dict[int, int], pixels: bytes) -> bytes:
+    """A TIFF whose tags are whole numbers; the one of value -1 is where the pixels lie."""
+    start = 8 + 2 + 12 * len(tags) + 4
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, start if n == -1 else n) for tag, n in sorted(tags.items()))
+    return b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4) + pixels
+
+
+def tiff_of_one_tile(picture_side: int, tile_side: int) -> bytes:
+    """Black gray, deflated: of a large tile a thousandth of its bytes."""
+    packed = zlib.compress(bytes(tile_side * tile_side), 9)
+    sizes = {256: picture_side, 257: picture_side, 322: tile_side, 323: tile_side, 324: -1, 325: len(packed)}
+    return tiff({**sizes, 258: 8, 259: 8, 262: 1, 277: 1}, packed)
+
+
+def ink_profile(cyan_lab: tuple[int, int, int]) -> bytes:
+    """An ICC profile of inks: paper is white, K is black, C shows as `cyan_lab` (8-bit CIELAB), M and Y as nothing."""
+    fixed = [round(n * 65536) for n in (0.9642, 1, 0.8249)]  # the light it is for, D50
+    corners = [(c, k) for c in (0, 1) for _ in range(4) for k in (0, 1)]
+    grid = b"".join(bytes((0, 128, 128) if k else cyan_lab if c else (255, 128, 128)) for c, k in corners)
+    unity = struct.pack(">9i", *(65536 * (i % 4 == 0) for i in range(9)))
+    table = b"mft1" + bytes(4) + bytes([4, 3, 2, 0]) + unity + bytes(range(256)) * 4 + grid + bytes(range(256)) * 3
+    head = struct.pack(">II4s4s4s12s4s", 144 + len(table), 0x02100000, b"prtr", b"CMYK", b"Lab ", bytes(12), b"acsp")
+    head = head[:4] + bytes(4) + head[4:]
+    head = head + bytes(68 - len(head)) + struct.pack(">3i", *fixed)
+    return head + bytes(128 - len(head)) + struct.pack(">I4sII", 1, b"A2B0", 144, len(table)) + table
+
+
 def data_url(data: bytes, media_type: str = "image/png") -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 

@@ -10,7 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from picture_files import PICTURES, Stream, data_url, encode, every_source, jpeg_of_many_scans, noise, png
+from picture_files import (
+    PICTURES,
+    Stream,
+    crowded_exif,
+    data_url,
+    encode,
+    every_source,
+    jpeg_of_many_scans,
+    noise,
+    png,
+    tiff_of_one_tile,
+)
 
 from photon.errors import ImageError
 from photon.images.decode import FORMATS, load_image
@@ -40,6 +51,7 @@ HOSTILE: dict[str, tuple[object, str]] = {
     "a GIF of 4 billion pixels": (PICTURES / "decompression_bomb.gif", "too many pixels, the limit is"),
     "a PNG of 3.6 billion pixels": (claiming(60_000, 60_000), "60000 x 60000 = 3600000000 pixels, the limit is"),
     "a wide claim": (claiming(2**31 - 1, 1), "2147483647 x 1 = "),
+    "a small TIFF in a large tile": (tiff_of_one_tile(16, 10_000), "10000 x 10000 = 100000000 pixels, the limit is"),
     "a JPEG of 10,000 scans": (jpeg_of_many_scans(512, 10_000), f"more than {MAX_JPEG_SCANS} scans"),
     "no width": (b"P5 0 5 255\n", "no pixels|damaged"),
     "a negative size": (b"P6 -1 -1 255\n   ", "damaged"),
@@ -77,6 +89,13 @@ def test_hostile_images_are_named_errors_in_bounded_time(name: str) -> None:
         load_image(source, max_pixels=LIMIT)  # type: ignore[arg-type]
     assert time.perf_counter() - started < 2 and len(str(caught.value)) < 400
     assert load_image(PICTURES / "hopper.jpg", max_pixels=LIMIT).size == (128, 128), "the next one is read"
+
+
+# Read, but not a gigabyte for the tags that all point at one megabyte.
+CROWDED = [
+    png((1, 1), 8, 0, [b"\0"], eXIf=crowded_exif(1000, 1 << 20)),
+    encode(noise(1, 1), "WEBP", exif=crowded_exif(1000, 1 << 20)),
+]
 
 
 class Broken(Stream):
@@ -124,6 +143,10 @@ def test_jpegs_of_ordinary_scans_are_read() -> None:
     assert load_image(jpeg_of_many_scans(64, MAX_JPEG_SCANS - 1), max_pixels=LIMIT).size == (64, 64)
 
 
+def test_a_tile_within_the_limit_is_read() -> None:
+    assert pixels(tiff_of_one_tile(16, 64)).tolist() == np.zeros((16, 16, 3)).tolist()
+
+
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1), (499, 1), (1093, 5), (31, 639)])
 def test_tiny_and_extreme_pictures_are_valid(size: tuple[int, int], tmp_path: Path) -> None:
     picture = noise(*size)
@@ -167,7 +190,7 @@ def test_hostile_images_take_little_memory() -> None:
 import resource
 from photon.errors import ImageError
 from photon.images.decode import load_image
-from test_hostile_images import HOSTILE, PICTURES
+from test_hostile_images import CROWDED, HOSTILE, PICTURES
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -179,6 +202,8 @@ for source, _ in HOSTILE.values():
         load_image(source, max_pixels=50_000_000)
     except ImageError:
         pass
+for data in CROWDED:
+    assert load_image(data, max_pixels=50_000_000).size == (1, 1)
 print(peak() - before)
 """
     tests = Path(__file__).parent

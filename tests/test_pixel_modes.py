@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from picture_files import PICTURES, Stream, data_url, encode, gif, png
+from picture_files import PICTURES, Stream, data_url, encode, gif, ink_profile, png
 from PIL import Image
 
 from photon.images.decode import load_image
@@ -153,6 +153,18 @@ def test_pixel_modes_of_inks_are_as_viewers_show_them() -> None:
     plain = data[:mark] + data[mark + 2 + int.from_bytes(data[mark + 2 : mark + 4], "big") :]
     for inks in (data, plain, encode(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "TIFF")):
         assert np.abs(pixels(inks) - RED).max() < 12
+
+
+def test_pixel_modes_of_inks_go_by_their_profile() -> None:
+    """By this one cyan shows as red, which no rule without it would say."""
+    inks = Image.new("CMYK", (16, 16), (255, 0, 0, 0))
+    for profile, expected in (
+        (ink_profile(LAB_RED), RED),
+        (ink_profile(LAB_RED)[:300], (0, 255, 255)),
+        (b"x", (0, 255, 255)),
+    ):
+        for format_name in ("JPEG", "TIFF"):
+            assert np.abs(pixels(encode(inks, format_name, icc_profile=profile)) - expected).max() <= 6
 
 
 def test_pixel_modes_of_16_bit_files_in_either_byte_order() -> None:

@@ -18,7 +18,7 @@ from PIL import Image
 
 from photon.errors import ImageError
 from photon.images.arrays import array_size, image_from_array
-from photon.images.formats import FORMATS, PREFIX_BYTES, find_format, load_frame, open_file
+from photon.images.formats import FORMATS, PREFIX_BYTES, decoded_sizes, find_format, load_frame, open_file
 from photon.images.sources import (
     check_is_no_link,
     decode_data_url,
@@ -132,8 +132,9 @@ def _from_array(array: np.ndarray, max_pixels: int) -> Image.Image:
 
 
 def _decoded(image: Image.Image, name: str, max_pixels: int) -> Image.Image:
-    _check_pixels(image.size, name, max_pixels)
     with _damage_is_image_error(name):
+        for size in decoded_sizes(image):
+            _check_pixels(size, name, max_pixels)
         frame = orient(load_frame(image))  # a PIL image may be a file not decoded yet, or one that was closed before
         return to_rgb(frame)
 

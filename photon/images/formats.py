@@ -20,6 +20,7 @@ MAX_JPEG_SCANS = 100  # encoders write about ten; each costs a pass over the who
 
 _SEGMENT_END = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # in coded data: a marker that ends it
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
+_TILE_WIDTH, _TILE_LENGTH = 322, 323
 
 
 def find_format(prefix: bytes, name: str) -> str:
@@ -61,6 +62,13 @@ def load_frame(image: Image.Image) -> Image.Image:
     elif image.format == "PPM" and image.mode == "I":  # read with 65535 as white, which "I" does not tell
         return Image.fromarray(np.asarray(image).astype(np.uint16))
     return image
+
+
+def decoded_sizes(image: Image.Image) -> list[tuple[int, int]]:
+    """What is held at once to decode it, (width, height): the picture, and of a TIFF a tile, which may be larger."""
+    tags = getattr(image, "tag_v2", {})
+    tile = tags.get(_TILE_WIDTH, 0), tags.get(_TILE_LENGTH, 0)
+    return [image.size, tile] if all(isinstance(side, int) and side > 0 for side in tile) else [image.size]
 
 
 def _packed_transparency(image: Image.Image) -> int | tuple[int, ...] | None:

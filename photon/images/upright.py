@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import struct
 
@@ -40,6 +41,8 @@ def to_rgb(image: Image.Image) -> Image.Image:
     """RGB of 8 bits; transparent parts composited on white. ValueError for a mode that has no such meaning."""
     if image.mode.startswith("I") or image.mode == "F":
         return _from_wide(image)
+    if image.mode == "CMYK":
+        return _from_inks(image)
     if image.mode in ("La", "RGBa"):
         image = image.convert({"La": "LA", "RGBa": "RGBA"}[image.mode])
     if image.has_transparency_data:
@@ -59,6 +62,22 @@ def _xmp_orientation(image: Image.Image) -> int | None:
     xmp = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp")
     found = _XMP_ORIENTATION.search(xmp.encode() if isinstance(xmp, str) else xmp) if xmp else None
     return int(found[1]) if found else None
+
+
+def _from_inks(image: Image.Image) -> Image.Image:
+    """By the colour profile in the file, as viewers do, since inks mean little without; else subtracted from white."""
+    from PIL import ImageCms
+
+    profile = image.info.get("icc_profile")
+    if profile:
+        try:
+            inks, screen = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+            shown = ImageCms.profileToProfile(image, inks, screen, outputMode="RGB")
+        except (OSError, ImageCms.PyCMSError):
+            shown = None  # a damaged profile, or one for something else
+        if shown is not None:
+            return shown
+    return image.convert("RGB")
 
 
 def _from_wide(image: Image.Image) -> Image.Image:
