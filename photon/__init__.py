@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from photon.results import (
         Box,
+        Candidate,
         CaptionResult,
         DetectResult,
         Grounding,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         PointResult,
         QueryResult,
         Reasoning,
+        TokenLogprobs,
     )
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     ),
     "photon.results": (
         "Box",
+        "Candidate",
         "CaptionResult",
         "DetectResult",
         "Grounding",
@@ -59,6 +62,7 @@ _HOMES = {
         "PointResult",
         "QueryResult",
         "Reasoning",
+        "TokenLogprobs",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -66,6 +70,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AsyncEngine",
     "Box",
+    "Candidate",
     "Caption",
     "CaptionResult",
     "ConfigError",
@@ -91,6 +96,7 @@ __all__ = [
     "ReasoningDelta",
     "RequestError",
     "TextDelta",
+    "TokenLogprobs",
     "__version__",
 ]
 

@@ -142,7 +142,7 @@ class Result(ABC):
     logprobs: tuple[TokenLogprobs, ...] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Moondream's JSON shape, with `finish_reason`, `metrics` and, if asked for, `logprobs`; every value is JSON."""
+        """Moondream's JSON shape, with `finish_reason`, `metrics` and, if asked for, `logprobs`; all is JSON."""
         metrics = {name: round(value, 3) for name, value in asdict(self.metrics).items()}
         shape = {**self._answer(), "finish_reason": self.finish_reason, "metrics": metrics}
         return shape if self.logprobs is None else {**shape, "logprobs": [asdict(token) for token in self.logprobs]}

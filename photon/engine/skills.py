@@ -16,6 +16,10 @@ class SamplingOptions(TypedDict, total=False):
     temperature: float
     top_p: float
     seed: int
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+    logprobs: int | None
 
 
 def caption_task(length: str, *, max_tokens: int, sampling: SamplingOptions) -> CaptionTask:

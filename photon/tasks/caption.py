@@ -10,6 +10,7 @@ from photon.request import PreparedImage, Request, Sampling, Token
 from photon.results import CaptionResult, FinishReason, Metrics
 from photon.tasks.checks import check_whole
 from photon.tasks.context import TaskContext
+from photon.tasks.logprobs import report_logprobs
 from photon.tasks.prompt import build_prompt, plain, require_image, room_after
 from photon.tasks.readers import Reader, TextReader
 from photon.tasks.text import MAX_TOKENS, banned_in_answer, decode_answer
@@ -73,4 +74,5 @@ class CaptionTask:
             truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
+            logprobs=report_logprobs(context, self.sampling, tokens),
         )

@@ -10,6 +10,7 @@ from photon.request import PreparedImage, Request, Role, Sampling, Token
 from photon.results import FinishReason, Metrics, Point, PointResult
 from photon.tasks.checks import SpatialRef, check_refs, check_text
 from photon.tasks.context import TaskContext
+from photon.tasks.logprobs import report_logprobs
 from photon.tasks.objects import MAX_OBJECTS, build_objects, check_max_objects, complete_objects, finish_of_objects
 from photon.tasks.prompt import build_prompt, fill_template, require_image
 from photon.tasks.readers import ObjectReader, Reader
@@ -72,6 +73,7 @@ class PointTask:
             truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
+            logprobs=report_logprobs(context, self.sampling, tokens),
         )
 
 

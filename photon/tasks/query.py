@@ -11,6 +11,7 @@ from photon.request import PreparedImage, Prompt, Request, Sampling, Token
 from photon.results import FinishReason, Metrics, QueryResult
 from photon.tasks.checks import SpatialRef, check_refs, check_text, check_whole
 from photon.tasks.context import TaskContext
+from photon.tasks.logprobs import report_logprobs
 from photon.tasks.prompt import build_prompt, fill_template, room_after
 from photon.tasks.readers import Reader, ReasoningReader, TextReader
 from photon.tasks.reasoning import parse_reasoning, split_at_mark
@@ -105,4 +106,5 @@ class QueryTask:
             truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
+            logprobs=report_logprobs(context, self.sampling, tokens),
         )
