@@ -28,7 +28,7 @@ from photon.results import Metrics
 from photon.scheduler.update import Update
 from photon.tasks import Task
 
-ImageSource = Any  # a path, bytes, a PIL image, or a numpy array (H, W, 3) uint8
+ImageSource = Any  # what `photon.images` reads; docs/images.md lists it
 
 
 class EngineCore:
