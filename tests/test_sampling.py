@@ -189,14 +189,21 @@ def test_objects_report_what_could_be_said_and_no_minus_infinity(engine: Engine,
     assert num_objects > 6, "too few objects to tell anything"
 
 
-def test_objects_are_the_same_under_a_penalty(engine: Engine) -> None:
-    """A coordinate that is said again is no repetition."""
+REFS = ((0.25, 0.5), (0.1, 0.1, 0.5, 0.75))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [DetectTask(object="thing", max_objects=5), PointTask(object="thing", max_objects=5, spatial_refs=REFS)],
+    ids=["detect", "point"],
+)
+def test_objects_are_the_same_under_a_penalty(engine: Engine, task: DetectTask | PointTask) -> None:
+    """A coordinate that is said again is no repetition, be it of the prompt's or of the answer's."""
+    penalised = replace(task, sampling=Sampling(repetition_penalty=50.0))
     num_objects = 0
     for i in range(6):
-        task = DetectTask(object="thing", max_objects=5)
-        penalised = replace(task, sampling=Sampling(repetition_penalty=50.0))
         result, other = engine.submit(task, picture(i)).result(60), engine.submit(penalised, picture(i)).result(60)
-        assert result.boxes == other.boxes
+        assert list(result) == list(other)
         num_objects += len(result)
     assert num_objects > 6, "too few objects to tell anything"
 
