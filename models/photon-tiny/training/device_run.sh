@@ -9,16 +9,18 @@ STATE=${STATE:-/tmp/photon_tiny}
 export TORCHINDUCTOR_CACHE_DIR=$STATE/inductor TRITON_CACHE_DIR=$STATE/triton
 export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 mkdir -p "$STATE"
-train=(python3 models/photon-tiny/training/train.py --out "${OUT:-$STATE/out}" --seconds "$seconds")
+reserve=30
+half=$((seconds - reserve)) # of the schedule: what is left for training
+train=(python3 models/photon-tiny/training/train.py --out "${OUT:-$STATE/out}" --seconds "$seconds" --reserve $reserve)
 case $part in
 rehearsal) exec "${train[@]}" --state "$STATE/rehearsal.pt" --profile --evaluate-every 40 "$@" ;;
-first) exec "${train[@]}" --state "$STATE/state.pt" --total $((2 * seconds)) "$@" ;;
+first) exec "${train[@]}" --state "$STATE/state.pt" --total $((2 * half)) "$@" ;;
 # A machine that has lost the state starts from the weights exported before, half of the schedule done.
 second)
   if [ -f "$STATE/state.pt" ]; then
-    exec "${train[@]}" --state "$STATE/state.pt" --resume "$STATE/state.pt" --total $((2 * seconds)) "$@"
+    exec "${train[@]}" --state "$STATE/state.pt" --resume "$STATE/state.pt" --total $((2 * half)) "$@"
   fi
-  exec "${train[@]}" --state "$STATE/state.pt" --resume models/photon-tiny --elapsed "$seconds" --total $((2 * seconds)) "$@" ;;
+  exec "${train[@]}" --state "$STATE/state.pt" --resume models/photon-tiny --elapsed "$half" --total $((2 * half)) "$@" ;;
 single) exec "${train[@]}" --state "$STATE/state.pt" "$@" ;;
 *) echo "unknown part $part" >&2; exit 2 ;;
 esac

@@ -73,9 +73,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=320, help="pictures a step")
     parser.add_argument("--rate", type=float, default=1.2e-3)
     parser.add_argument("--backdrops", type=int, default=3000)
-    parser.add_argument("--evaluate-every", type=float, default=75, help="seconds")
-    parser.add_argument("--pictures", type=int, default=64, help="pictures on each canvas of an evaluation")
-    parser.add_argument("--reserve", type=float, default=25, help="seconds for the last evaluation and the export")
+    parser.add_argument("--evaluate-every", type=float, default=170, help="seconds")
+    parser.add_argument("--pictures", type=int, default=24, help="pictures on each canvas of an evaluation")
+    parser.add_argument("--reserve", type=float, default=30, help="seconds for the last evaluation and the export")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--profile", action="store_true", help="time the parts of the first steps")
     parser.add_argument("--tokenizer", type=Path, default=HERE.parent / "tokenizer.json")
@@ -107,7 +107,7 @@ class Trainer:
         self.vision_losses, self.text_losses = vision_losses, text_losses
         if self.device == "cuda" and not options.no_compile:
             self.vision_losses, self.text_losses = torch.compile(vision_losses), torch.compile(text_losses)
-        self.total = options.total or options.seconds
+        self.total = options.total or options.seconds - options.reserve
         self.clock_read = 0.0
         self.feeder = Feeder(self._make_batch, on_gpu=self.device == "cuda")
         size = sum(p.numel() for p in self.t.parameters.values())
