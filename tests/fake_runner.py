@@ -17,8 +17,8 @@ import numpy as np
 from toy_model import MASK_WORDS, allowed_ids, embed, embed_prompt, next_token
 
 from photon.cache.pages import PagePool
-from photon.request import Role, Token
-from photon.runner.plan import Plan, PlannedRow, RowMask, StepOutput
+from photon.request import MAX_LOGPROBS, Logprobs, Role, Token
+from photon.runner.plan import Plan, PlannedRow, RowMask, StepLogprobs, StepOutput
 
 POISON = 33
 
@@ -26,6 +26,7 @@ POISON = 33
 @dataclass
 class FakeSlot:
     output: StepOutput  # the pinned buffers, max_rows long
+    logprobs: StepLogprobs  # likewise
     state: str = "free"
     plan: Plan | None = None
     contexts: list[tuple[int, ...]] = field(default_factory=list)  # what each row's attention saw
@@ -40,7 +41,7 @@ class FakeRunner:
         self._page_size = page_size
         self._pages = [[POISON] * page_size for _ in range(num_pages + 1)]
         self._carry: list[tuple[int, Token]] = [(-1, Token(POISON))] * max_rows  # (sequence, its last token)
-        self._slots = [FakeSlot(_buffers(max_rows)), FakeSlot(_buffers(max_rows))]
+        self._slots = [FakeSlot(_buffers(max_rows), _logprob_buffers(max_rows)) for _ in range(2)]
         self._queue: deque[Callable[[], None]] = deque()
         self.plans: list[Plan] = []  # all launched, in order
         self.num_committed = 0
@@ -73,13 +74,23 @@ class FakeRunner:
         self._write(fake)
         num_rows, out = len(fake.plan.rows), fake.output
         views = (out.ids, out.values, out.value_sizes, out.scores, out.is_finite)
-        return StepOutput(*(view[:num_rows] for view in views))
+        logprobs = (fake.logprobs.chosen, fake.logprobs.top_ids, fake.logprobs.top)
+        asked = StepLogprobs(*(view[:num_rows] for view in logprobs)) if fake.plan.has_logprobs else None
+        return StepOutput(*(view[:num_rows] for view in views), logprobs=asked)
 
     def release(self, slot: int) -> None:
         self._move(slot, "collected", "free")
         self._slots[slot].plan = None
-        out = self._slots[slot].output
-        for buffer in (out.ids, out.values, out.value_sizes, out.scores):
+        out, logprobs = self._slots[slot].output, self._slots[slot].logprobs
+        for buffer in (
+            out.ids,
+            out.values,
+            out.value_sizes,
+            out.scores,
+            logprobs.chosen,
+            logprobs.top_ids,
+            logprobs.top,
+        ):
             buffer.fill(POISON if buffer is not out.value_sizes else 2)
         out.is_finite.fill(True)
         self.num_committed += 1
@@ -144,6 +155,8 @@ class FakeRunner:
             out.value_sizes[i] = len(value)
             out.scores[i] = sampled.score
             out.is_finite[i] = sampled.is_finite
+            if plan.has_logprobs:
+                _write_logprobs(fake.logprobs, i, sampled.logprobs)
             self._carry[row.row] = (row.seq_id, sampled.token)
 
 
@@ -172,3 +185,19 @@ def _buffers(num_rows: int) -> StepOutput:
         scores=np.full(num_rows, POISON, np.float32),
         is_finite=np.ones(num_rows, bool),
     )
+
+
+def _logprob_buffers(num_rows: int) -> StepLogprobs:
+    return StepLogprobs(
+        chosen=np.full(num_rows, POISON, np.float32),
+        top_ids=np.full((num_rows, MAX_LOGPROBS), POISON, np.int32),
+        top=np.full((num_rows, MAX_LOGPROBS), POISON, np.float32),
+    )
+
+
+def _write_logprobs(out: StepLogprobs, i: int, logprobs: Logprobs) -> None:
+    out.chosen[i] = logprobs.chosen
+    out.top[i] = -np.inf  # what may not be said
+    for place, (token_id, logprob) in enumerate(logprobs.top):
+        out.top_ids[i, place] = token_id
+        out.top[i, place] = logprob

@@ -89,11 +89,16 @@ def make_request(request_id: int, kind: str, rng: Random) -> Request:
         max_tokens=rng.randint(1, 12),
         limit_tokens=rng.randint(1, 16),
         stop_ids=frozenset([END, *few[: rng.randint(0, 2)]]) if kind not in ("point", "detect") else frozenset([END]),
-        sampling=Sampling(temperature=rng.choice([0, 0.7]), seed=rng.randint(0, 99)),
+        sampling=_make_sampling(rng),
         banned_ids=tuple(i for i in range(NUM_IDS) if i not in few) if kind in ("banned", "marked") else (),
         constraint=_make_constraint(kind, rng),
         answer_mark=few[-1] if kind == "marked" else None,
     )
+
+
+def _make_sampling(rng: Random) -> Sampling:
+    temperature, seed = rng.choice([0, 0.7]), rng.randint(0, 99)
+    return Sampling(temperature=temperature, seed=seed, logprobs=(None, None, None, 0, 3, 20)[seed % 6])
 
 
 def _make_prompt(rng: Random, *, fragile: bool) -> Prompt:

@@ -11,7 +11,7 @@ import numpy as np
 from toy_model import MASK_WORDS, allowed_ids, embed, embed_prompt, next_token
 
 from photon.errors import ConstraintError
-from photon.request import Request, Role, Token
+from photon.request import Logprobs, Request, Role, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,12 @@ def _say_one(request: Request, cells: list[int], index: int) -> Token | None:
     token = sampled.token
     if constraint is not None and token.id not in request.stop_ids:
         constraint.advance(token.id)
-    return Token(token.id, token.value, sampled.score) if role is Role.X else token
+    logprobs = _asked_for(sampled.logprobs, request.sampling.logprobs)
+    return Token(token.id, token.value, sampled.score if role is Role.X else None, logprobs)
+
+
+def _asked_for(logprobs: Logprobs, num_top: int | None) -> Logprobs | None:
+    return None if num_top is None else Logprobs(logprobs.chosen, logprobs.top[:num_top])
 
 
 def _is_full(request: Request, said: list[Token], max_context: int) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from photon.errors import ConstraintError
-from photon.request import IMAGE_ID, ImageSpan, Prompt, Request, Role, Token
+from photon.request import IMAGE_ID, MAX_LOGPROBS, ImageSpan, Logprobs, Prompt, Request, Role, Token
 
 NUM_IDS = 61  # the tokenizer's length
 MASK_WORDS = 2  # logits are 64 wide
@@ -25,6 +25,7 @@ class Sampled:
     token: Token
     score: float
     is_finite: bool
+    logprobs: Logprobs  # of as many as may be asked for, or as may be said
 
 
 def embed(token: Token) -> int:
@@ -47,7 +48,14 @@ def next_token(cells: Series[int], request: Request, index: int, *, allowed: Ser
     numbers = ((bits >> 20) % 1024 / 1024, (bits >> 30) % 1024 / 1024)
     token = Token(token_id, numbers[: _value_size(token_id, role)])
     is_finite = request.prompt.tokens[-1].id != FRAGILE or bits % 6 != 0
-    return Sampled(token, (bits >> 40) % 1024 / 1024, is_finite)
+    return Sampled(token, (bits >> 40) % 1024 / 1024, is_finite, _logprobs(bits, allowed))
+
+
+def _logprobs(bits: int, allowed: Series[int]) -> Logprobs:
+    """As little to be guessed as the token, and exact in float32."""
+    first = bits % len(allowed)
+    ids = [*allowed[first:], *allowed[:first]][:MAX_LOGPROBS]
+    return Logprobs(-(bits % 97) / 8, tuple((i, -(bits % 89) / 8 - place) for place, i in enumerate(ids)))
 
 
 def allowed_ids(request: Request, index: int, mask: np.ndarray | None) -> list[int]:
