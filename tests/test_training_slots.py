@@ -24,6 +24,7 @@ from photon.constraint.vocabulary import Vocabulary
 from photon.models.recipes import load_recipe
 from photon.request import IMAGE_ID, PreparedImage, Token
 from photon.tasks import CaptionTask, DetectTask, PointTask, QueryTask, Task, TaskContext
+from photon.text.detokenizer import Detokenizer
 from photon.text.tokenizer import Tokenizer
 
 POSITIONS = 256  # that the picture takes
@@ -57,6 +58,7 @@ def context() -> TaskContext:
         recipe=load_recipe("photon-tiny"),
         encode=tokenizer.encode,
         decode=tokenizer.decode,
+        detokenizer=lambda: Detokenizer(tokenizer),
         image_length=POSITIONS,
         max_context=2048,
         constraints=ConstraintCompiler(vocabulary),

@@ -25,7 +25,7 @@ class Engine(EngineCore):
 
     Every call raises RequestError for a parameter out of range, ImageError for a picture that cannot be read,
     ConstraintError or NumericsError when the answer itself failed, and EngineError when the engine is closed or its
-    tick thread has died. Sampling keywords of every call: temperature (0: greedy), top_p, seed; see `Sampling`.
+    tick thread has died. Every call takes the fields of `Sampling` as keywords; by default it is greedy.
     With `stream=True` a call returns at once: a `Stream` of chunks, whose iteration raises those errors.
     """
 
