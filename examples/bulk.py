@@ -15,6 +15,6 @@ for ask, answer in zip(asks, answers, strict=True):
     if isinstance(answer, photon.PhotonError):
         print(f"{ask.image.name}: failed: {answer}")
     elif isinstance(answer, photon.QueryResult):
-        print(f"{ask.image.name}: {answer.answer} houses")
+        print(f"{ask.image.name}: houses: {answer.answer}")
     else:
-        print(f"{ask.image.name}: {len(answer)} boxes around trees")
+        print(f"{ask.image.name}: trees: {len(answer)}")

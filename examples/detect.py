@@ -6,6 +6,6 @@ with photon.Engine("photon-tiny") as engine:
     found = engine.detect("examples/images/market.png", "banana")
 
 for box in found.boxes:
-    left, top, right, bottom = box.to_pixels(640, 480)
+    left, top, right, bottom = box.to_pixels(*found.image.size)
     print(f"banana at {left}, {top} to {right}, {bottom}, score {box.score:.2f}")
 found.draw("banana").save("market-bananas.png")

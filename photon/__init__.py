@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from photon.chunks import End, ReasoningDelta, TextDelta
     from photon.config import EngineConfig
     from photon.engine import AsyncEngine, Engine
-    from photon.engine.bulk import Caption, Detect, PointAt, Query
+    from photon.engine.asks import Caption, Detect, PointAt, Query
     from photon.errors import (
         ConfigError,
         ConstraintError,
@@ -40,7 +40,7 @@ _HOMES = {
     "photon.config": ("EngineConfig",),
     "photon.chunks": ("End", "ReasoningDelta", "TextDelta"),
     "photon.engine": ("AsyncEngine", "Engine"),
-    "photon.engine.bulk": ("Caption", "Detect", "PointAt", "Query"),
+    "photon.engine.asks": ("Caption", "Detect", "PointAt", "Query"),
     "photon.errors": (
         "ConfigError",
         "ConstraintError",

@@ -17,7 +17,6 @@ from tiny_model import write_tiny_model
 
 from photon import AsyncEngine, Caption, Detect, Engine, ImageError, PointAt, Query, RequestError
 from photon.engine.bulk import IN_FLIGHT, run_all
-from photon.tasks import Task
 
 PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
 
@@ -67,6 +66,23 @@ def test_a_fault_stays_in_its_place(engine: Engine) -> None:
         engine.run(asks, on_error="ignore")  # type: ignore[arg-type]
 
 
+def test_one_ask_may_be_submitted(engine: Engine) -> None:
+    assert same(engine.submit(ASKS[0]).result(30), engine.run([ASKS[0]])[0])
+
+
+@pytest.mark.parametrize("wrong", ["hello", None, {"object": "x"}])
+def test_what_is_no_question_is_named_and_closing_still_works(engine: Engine, wrong: Any) -> None:
+    for call in (lambda: engine.submit(wrong), lambda: engine.run([wrong])):
+        with pytest.raises(RequestError, match="Caption, Query, PointAt, Detect or a task, got"):
+            call()
+    engine.close()
+
+
+def test_a_keyword_that_does_not_exist_is_named(engine: Engine) -> None:
+    with pytest.raises(RequestError, match="'temprature'.*temperature"):
+        engine.query(None, "x", temprature=1)  # type: ignore[call-overload]
+
+
 def test_the_bar_goes_to_stderr(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     engine.run(ASKS, progress=True)
     out, err = capsys.readouterr()
@@ -79,7 +95,7 @@ def test_a_long_list_keeps_little_in_flight() -> None:
     most = 0
     lock = threading.Lock()
 
-    def submit(task: Task, image: Any) -> Future[Any]:
+    def submit(ask: Any) -> Future[Any]:
         nonlocal most
         with lock:
             open_ones.append(Future())

@@ -141,7 +141,7 @@ def test_json_is_one_object_a_picture_and_nothing_else(command: list[str], capsy
     said = [json.loads(line) for line in out.splitlines()]
     assert [one["image"] for one in said] == ["a.png", "b.png"]
     key = {"caption": "caption", "query": "answer", "point": "points", "detect": "objects"}[command[0]]
-    assert all(set(one) == {"image", key, "finish_reason", "metrics"} for one in said)
+    assert all(set(one) == {"image", "width", "height", key, "finish_reason", "metrics"} for one in said)
     assert err == ""
 
 

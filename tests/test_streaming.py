@@ -152,6 +152,15 @@ def test_asyncio_gives_the_same_answers(folder: Path, engine: Engine) -> None:
     assert all(same(a, b) for a, b in zip(run(folder, work), plain, strict=True))
 
 
+def test_a_call_can_be_a_task_of_its_own(folder: Path) -> None:
+    async def work(engine: AsyncEngine) -> Any:
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(engine.query(None, "x", max_tokens=3))
+        return asking.result()
+
+    assert run(folder, work).answer is not None
+
+
 def test_asyncio_streams(folder: Path, engine: Engine) -> None:
     async def collect(chunks: AsyncIterator[Any]) -> list[Any]:
         return [chunk async for chunk in chunks]

@@ -127,12 +127,12 @@ def detect(
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="Pictures and a scenes.json.", show_default=False)],
     model: Model = DEFAULT_MODEL,
-    json: Json = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
     device: Device = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first scenes.", show_default=False)] = None,
 ) -> None:
-    """Ask every question of a set of scenes and show how many answers are right."""
+    """Show how often a model is right about a set of scenes."""
     from photon.cli.evaluate import show_figures
 
     show_figures(folder, model=model, device=device, dtype=dtype, limit=limit, as_json=json)
@@ -151,7 +151,9 @@ def run(arguments: list[str]) -> int:
     try:
         return app(arguments, prog_name="photon", standalone_mode=False) or 0
     except typer.TyperException as error:
-        say(f"{getattr(error, 'format_message', error.__str__)()} (see photon --help)")
+        context = getattr(error, "ctx", None)  # of the command that was misused
+        command = context.command_path if context is not None else "photon"
+        say(f"{getattr(error, 'format_message', error.__str__)()} (see {command} --help)")
         return 2
     except ConfigError as error:
         say(str(error))

@@ -27,7 +27,8 @@ def say(message: str) -> None:
 
 
 def show_json(image: str, result: Result) -> None:
-    print(json.dumps({"image": image, **result.to_dict()}, ensure_ascii=False, allow_nan=False), flush=True)
+    size = {} if result.image is None else dict(zip(("width", "height"), result.image.size, strict=True))
+    print(json.dumps({"image": image, **size, **result.to_dict()}, ensure_ascii=False, allow_nan=False), flush=True)
 
 
 def show(image: str, result: Result, label: str | None, *, is_one_of_many: bool) -> None:

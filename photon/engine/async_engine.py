@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
+from photon.engine.asks import Ask, ImageSource
 from photon.engine.async_stream import AsyncStream
-from photon.engine.bulk import Ask, run_all
-from photon.engine.core import EngineCore, ImageSource
+from photon.engine.bulk import run_all
+from photon.engine.core import EngineCore
 from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
 from photon.results import CaptionResult, DetectResult, PointResult, QueryResult
 from photon.tasks import Task
@@ -20,7 +21,7 @@ from photon.tasks.text import MAX_TOKENS
 
 
 class AsyncEngine:
-    """As `Engine`, with calls to be awaited and streams to be iterated by `async for`. An async context manager.
+    """As `Engine`, with coroutines to be awaited and streams to be iterated by `async for`. An async context manager.
 
     It may be made outside of a loop (loading a model blocks: `await asyncio.to_thread(AsyncEngine, ...)` does not), and
     be used by one loop at a time.
@@ -38,7 +39,7 @@ class AsyncEngine:
         max_tokens: int = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[CaptionResult]: ...
+    ) -> Coroutine[Any, Any, CaptionResult]: ...
     @overload
     def caption(
         self,
@@ -57,7 +58,7 @@ class AsyncEngine:
         max_tokens: int = MAX_TOKENS,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[CaptionResult] | AsyncStream:
+    ) -> Coroutine[Any, Any, CaptionResult] | AsyncStream:
         """A caption of `length` "short", "normal" or "long"."""
         task = caption_task(length, max_tokens=max_tokens, sampling=sampling)
         return self._ask(task, image, stream)
@@ -73,7 +74,7 @@ class AsyncEngine:
         max_tokens: int = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[QueryResult]: ...
+    ) -> Coroutine[Any, Any, QueryResult]: ...
     @overload
     def query(
         self,
@@ -96,7 +97,7 @@ class AsyncEngine:
         max_tokens: int = MAX_TOKENS,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[QueryResult] | AsyncStream:
+    ) -> Coroutine[Any, Any, QueryResult] | AsyncStream:
         """An answer to `question` about `image`, or about nothing (None). With `reasoning` the model thinks first.
 
         `spatial_refs`: points (x, y) and boxes (x_min, y_min, x_max, y_max) in [0, 1] that the question speaks of.
@@ -116,7 +117,7 @@ class AsyncEngine:
         max_objects: int = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[PointResult]: ...
+    ) -> Coroutine[Any, Any, PointResult]: ...
     @overload
     def point(
         self,
@@ -137,7 +138,7 @@ class AsyncEngine:
         max_objects: int = MAX_OBJECTS,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[PointResult] | AsyncStream:
+    ) -> Coroutine[Any, Any, PointResult] | AsyncStream:
         """A point on each `object`, at most `max_objects`."""
         task = point_task(object, spatial_refs=spatial_refs, max_objects=max_objects, sampling=sampling)
         return self._ask(task, image, stream)
@@ -151,7 +152,7 @@ class AsyncEngine:
         max_objects: int = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[DetectResult]: ...
+    ) -> Coroutine[Any, Any, DetectResult]: ...
     @overload
     def detect(
         self,
@@ -170,7 +171,7 @@ class AsyncEngine:
         max_objects: int = MAX_OBJECTS,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
-    ) -> Awaitable[DetectResult] | AsyncStream:
+    ) -> Coroutine[Any, Any, DetectResult] | AsyncStream:
         """A box around each `object`, at most `max_objects`."""
         task = detect_task(object, max_objects=max_objects, sampling=sampling)
         return self._ask(task, image, stream)
@@ -187,8 +188,11 @@ class AsyncEngine:
 
     def _ask(self, task: Task, image: ImageSource | None, stream: bool) -> Any:
         if not stream:
-            return asyncio.wrap_future(self.core.submit(task, image))
+            return self._answer(task, image)
         return AsyncStream(lambda emit: self.core.submit(task, image, emit))
+
+    async def _answer(self, task: Task, image: ImageSource | None) -> Any:
+        return await asyncio.wrap_future(self.core.submit(task, image))
 
     async def __aenter__(self) -> AsyncEngine:
         return self

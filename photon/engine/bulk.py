@@ -1,4 +1,4 @@
-"""Many questions at once: what to ask of which picture, and answers in order.
+"""Many questions at once, and answers in order.
 
 At most so many are in flight, so that a list of any length takes bounded memory. A fault belongs to its own question.
 """
@@ -6,90 +6,18 @@ At most so many are in flight, so that a list of any length takes bounded memory
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from photon.engine.core import ImageSource
-from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
+from photon.engine.asks import Ask
 from photon.errors import PhotonError, RequestError
 from photon.results import Result
-from photon.tasks import Task
-from photon.tasks.checks import SpatialRef
-from photon.tasks.objects import MAX_OBJECTS
-from photon.tasks.text import MAX_TOKENS
 
 IN_FLIGHT = 64
 
-Submit = Callable[[Task, ImageSource | None], Future[Any]]
-
-
-@dataclass(frozen=True)
-class Caption:
-    """As `Engine.caption`."""
-
-    image: ImageSource
-    length: str = "normal"
-    max_tokens: int = MAX_TOKENS
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-
-    def task(self) -> Task:
-        return caption_task(self.length, max_tokens=self.max_tokens, sampling=self.sampling)
-
-
-@dataclass(frozen=True)
-class Query:
-    """As `Engine.query`."""
-
-    image: ImageSource | None
-    question: str
-    reasoning: bool = False
-    spatial_refs: Sequence[SpatialRef] = ()
-    max_tokens: int = MAX_TOKENS
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-
-    def task(self) -> Task:
-        return query_task(
-            self.question,
-            reasoning=self.reasoning,
-            spatial_refs=self.spatial_refs,
-            max_tokens=self.max_tokens,
-            sampling=self.sampling,
-        )
-
-
-@dataclass(frozen=True)
-class PointAt:
-    """As `Engine.point`."""
-
-    image: ImageSource
-    object: str
-    spatial_refs: Sequence[SpatialRef] = ()
-    max_objects: int = MAX_OBJECTS
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-
-    def task(self) -> Task:
-        return point_task(
-            self.object, spatial_refs=self.spatial_refs, max_objects=self.max_objects, sampling=self.sampling
-        )
-
-
-@dataclass(frozen=True)
-class Detect:
-    """As `Engine.detect`."""
-
-    image: ImageSource
-    object: str
-    max_objects: int = MAX_OBJECTS
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-
-    def task(self) -> Task:
-        return detect_task(self.object, max_objects=self.max_objects, sampling=self.sampling)
-
-
-Ask = Caption | Query | PointAt | Detect
+Submit = Callable[[Ask], Future[Any]]
 
 
 def run_all(
@@ -117,7 +45,7 @@ def run_all(
 def _start(submit: Submit, ask: Ask) -> Future[Any]:
     """A question with a wrong parameter is a future that has failed."""
     try:
-        return submit(ask.task(), ask.image)
+        return submit(ask)
     except RequestError as error:
         failed: Future[Any] = Future()
         failed.set_exception(error)

@@ -19,16 +19,15 @@ from typing import Any
 from photon.chunks import Chunk
 from photon.config import EngineConfig
 from photon.device import choose_device
+from photon.engine.asks import Ask, ImageSource
 from photon.engine.job import Job
 from photon.engine.loading import build_scheduler, load_model
 from photon.engine.ticker import Add, Cancel, Stop, Ticker
-from photon.errors import EngineError
+from photon.errors import EngineError, RequestError
 from photon.images.decode import load_image
 from photon.results import Metrics
 from photon.scheduler.update import Update
 from photon.tasks import Task
-
-ImageSource = Any  # what `photon.images` reads; docs/images.md lists it
 
 
 class EngineCore:
@@ -54,13 +53,18 @@ class EngineCore:
         self._ticker = Ticker(scheduler, self._hand_over, self._fail_pending)
 
     def submit(
-        self, task: Task, image: ImageSource | None = None, emit: Callable[[Chunk], None] | None = None
+        self, task: Task | Ask, image: ImageSource | None = None, emit: Callable[[Chunk], None] | None = None
     ) -> Future[Any]:
-        """Start a task and return at once. `future.cancel()` ends its work within two steps.
+        """Start what was asked, as `Detect("a.png", "mug")` or as a task and its picture, and return at once.
 
-        `emit` gets the chunks as they come, all but the `End`. It and the future's callbacks run on a thread of the
-        engine and must not wait for it: not for another answer, nor for `close`.
+        `future.cancel()` ends its work within two steps. `emit` gets the chunks as they come, all but the `End`. It and
+        the future's callbacks run on a thread of the engine and must not wait for it: not for another answer, nor for
+        `close`.
         """
+        if isinstance(task, Ask):
+            task, image = task.task(), task.image
+        if not isinstance(task, Task):
+            raise RequestError(f"submit takes a Caption, Query, PointAt, Detect or a task, got {task!r}")
         job = Job(next(self._ids), task, image, emit)
         with self._idle:
             if self._is_closed:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
-from photon.engine.bulk import Ask, run_all
-from photon.engine.core import EngineCore, ImageSource
+from photon.engine.asks import Ask, ImageSource
+from photon.engine.bulk import run_all
+from photon.engine.core import EngineCore
 from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
 from photon.engine.stream import Stream
 from photon.results import CaptionResult, DetectResult, PointResult, QueryResult
