@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 
 import numpy as np
 import torch
@@ -41,18 +40,20 @@ class MoondreamModel:
         )
 
     def encode_images(self, images: list[PreparedImage]) -> list[Tensor]:
-        """[P, D] for each image; all crops of all images in one pass."""
+        """[P, D] for each image; all crops of all images in one pass.
+
+        A picture of one tile has two equal crops, which are encoded once.
+        """
         w, c = self.weights.vision, self.config.vision
-        counts = [len(image.crops) for image in images]
-        crops = torch.from_numpy(np.concatenate([image.crops for image in images])).to(w.pos_emb.device)
+        different = [image.crops[:1] if image.tiling == (1, 1) else image.crops for image in images]
+        crops = torch.from_numpy(np.concatenate(different)).to(w.pos_emb.device)
         features_NPE = vision.encode_crops(w, c, vision.normalize_crops(crops, w.pos_emb.dtype))
-        starts = [0, *accumulate(counts)]
-        pooled = [
-            vision.pool_tiles(c, features_NPE[start + 1 : start + count][None], image.tiling)
-            for start, count, image in zip(starts, counts, images, strict=False)
-        ]
-        whole_NPE = features_NPE[starts[:-1]]
-        return list(vision.project(w, whole_NPE, torch.cat(pooled)))
+        wholes, pooled = [], []
+        for image, features in zip(images, features_NPE.split([len(crops) for crops in different]), strict=True):
+            whole, tiles = features[:1], features[1:] if len(features) > 1 else features
+            wholes.append(whole)
+            pooled.append(vision.pool_tiles(c, tiles[None], image.tiling))
+        return list(vision.project(w, torch.cat(wholes), torch.cat(pooled)))
 
     def embed(self, ids_T: Tensor, values_T2: Tensor, value_sizes_T: Tensor) -> Tensor:
         """[T, D]: table rows, or the encoded coordinate or size where the position carries one."""
