@@ -199,15 +199,20 @@ def test_cancelling_a_task_stops_the_work(folder: Path, monkeypatch: pytest.Monk
     assert 0 < after == later < 100
 
 
-def test_the_loop_goes_on_while_the_engine_works(folder: Path) -> None:
-    async def work(engine: AsyncEngine) -> float:
-        asking = asyncio.ensure_future(engine.detect(PICTURE, "x", max_objects=40))
-        longest, last = 0.0, time.perf_counter()
+def test_the_loop_goes_on_while_the_engine_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.01)
+
+    async def work(engine: AsyncEngine) -> tuple[float, float]:
+        started = last = time.perf_counter()
+        asking = asyncio.ensure_future(engine.query(None, "x", temperature=100.0, seed=1, max_tokens=100))
+        longest = 0.0
         while not asking.done():
             await asyncio.sleep(0.005)
             now = time.perf_counter()
             longest, last = max(longest, now - last), now
         await asking
-        return longest
+        return longest, last - started
 
-    assert run(folder, work) < 1.0  # a loop that waited would stand still for the whole answer and close late
+    longest, whole = run(folder, work)
+    assert whole > 0.5, "the answer came too soon to tell"
+    assert longest < whole / 2, "the loop stood still for most of the answer"
