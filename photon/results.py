@@ -130,16 +130,19 @@ class TokenLogprobs(Candidate):
 class Result(ABC):
     """What every skill's result has. Set by the task; two results are equal when they say the same.
 
-    `truncated`: the answer was cut by a limit (tokens, objects or the context), so more might have come.
     `image`: the upright picture that was asked about, for `draw`. `logprobs`: one entry a token, if asked for.
     """
 
     token_ids: tuple[int, ...]
     finish_reason: FinishReason
-    truncated: bool
     metrics: Metrics = field(compare=False)
     image: Image | None = field(default=None, compare=False, repr=False)
     logprobs: tuple[TokenLogprobs, ...] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a limit cut the answer (tokens, objects or the context), so that more might have come."""
+        return self.finish_reason == "length"
 
     def to_dict(self) -> dict[str, Any]:
         """Moondream's JSON shape, with `finish_reason`, `metrics` and, if asked for, `logprobs`; all is JSON."""

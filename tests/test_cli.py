@@ -31,7 +31,6 @@ PICTURE = Image.new("RGB", (640, 480), (90, 90, 90))
 SHARED: dict[str, Any] = {
     "token_ids": (5, 6, 0),
     "finish_reason": "stop",
-    "truncated": False,
     "metrics": Metrics(total_ms=1.5),
     "image": PICTURE,
 }
@@ -75,7 +74,7 @@ class FakeEngine:
 
     def detect(self, image: str, object: str, *, max_objects: int = 50) -> DetectResult:
         self._note("detect", image, object, max_objects=max_objects)
-        return DetectResult(self.boxes, **{**SHARED, "truncated": max_objects == 2})
+        return DetectResult(self.boxes, **{**SHARED, "finish_reason": "length" if max_objects == 2 else "stop"})
 
 
 @pytest.fixture(autouse=True)

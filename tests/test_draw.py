@@ -10,7 +10,7 @@ from photon.draw import COLORS, draw_boxes, draw_points
 from photon.draw.plates import Tag, paint_plates
 from photon.results import Box, DetectResult, Metrics, Point, PointResult
 
-SHARED = {"token_ids": (), "finish_reason": "stop", "truncated": False, "metrics": Metrics()}
+SHARED = {"token_ids": (), "finish_reason": "stop", "metrics": Metrics()}
 GRAY = Image.new("RGB", (640, 480), (90, 90, 90))
 NEIGHBOURS = [(44, 340, 149, 452), (153, 333, 266, 446), (282, 345, 375, 458)]
 PAIR = [Box(0.1, 0.2, 0.3, 0.5, 0.9), Box(0.6, 0.2, 0.8, 0.5, 0.4)]

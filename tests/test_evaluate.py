@@ -24,7 +24,6 @@ HAS_WEIGHTS = any((ROOT / "models" / "photon-tiny").glob("model*.safetensors"))
 SHARED: dict[str, Any] = {
     "token_ids": (),
     "finish_reason": "stop",
-    "truncated": False,
     "metrics": Metrics(),
     "image": Image.new("RGB", (8, 8)),
 }

@@ -20,7 +20,7 @@ from photon.results import (
     Reasoning,
 )
 
-SHARED = {"token_ids": (5, 6, 0), "finish_reason": "stop", "truncated": False, "metrics": Metrics(total_ms=12.34567)}
+SHARED = {"token_ids": (5, 6, 0), "finish_reason": "stop", "metrics": Metrics(total_ms=12.34567)}
 NAN, INF = float("nan"), float("inf")
 
 

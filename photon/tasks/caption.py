@@ -71,7 +71,6 @@ class CaptionTask:
             caption=decode_answer(context, tokens),
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,
-            truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
             logprobs=report_logprobs(context, self.sampling, tokens),

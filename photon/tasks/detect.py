@@ -67,7 +67,6 @@ class DetectTask:
             boxes=tuple(_box(numbers, score) for numbers, score in objects),
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,
-            truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
             logprobs=report_logprobs(context, self.sampling, tokens),

@@ -103,7 +103,6 @@ class QueryTask:
             reasoning=parse_reasoning(context, thoughts) if self.reasoning else None,
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,
-            truncated=finish_reason == "length",
             metrics=metrics,
             image=image,
             logprobs=report_logprobs(context, self.sampling, tokens),
