@@ -47,21 +47,23 @@ class Template:
 class QueryTemplate(Template):
     """After the suffix a plain answer begins with `answer_suffix`, a reasoning one with `reasoning_suffix`.
 
-    `reasoning_suffix` is None for a model that cannot reason.
+    `reasoning_suffix` is None for a model that cannot reason. `needs_image`: without a picture it cannot answer.
     """
 
     answer_suffix: Ids = ()
     reasoning_suffix: Ids | None = None
+    needs_image: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """`caption` holds whole prompts by length."""
+    """`caption` holds whole prompts by length. `gaze`, for the models that have it: an eye's x and y between the two."""
 
     caption: Mapping[str, Ids]
     query: QueryTemplate
     detect: Template
     point: Template
+    gaze: Template | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,8 @@ class Recipe:
 
     `repository` and `revision` are None for a bundled model; `verified` says that a source names the pinned revision.
     `tokenizer_repository`: where the tokenizer is when it is not beside the weights, even if a tokenizer.json is there.
-    `dialect`: how coordinates are said ("heads": read from the hidden state). `grammars`: grammar file by task.
+    `dialect`: how coordinates are said ("heads": read from the hidden state). `grammars`: grammar file by task; gaze is
+    a point.
     """
 
     name: str
@@ -104,6 +107,11 @@ def load_recipe(name: str) -> Recipe:
         return _from_toml(tomllib.loads(path.read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as error:
         raise ModelError(f"recipe {path} is wrong: {error!r}") from error
+
+
+def recipes_with_gaze() -> list[str]:
+    """Names of the recipes of models that tell where a person looks, sorted."""
+    return [name for name in list_recipes() if load_recipe(name).templates.gaze is not None]
 
 
 def find_recipe(repository: str, revision: str | None = None) -> Recipe | None:
@@ -149,6 +157,7 @@ def _from_toml(table: dict[str, Any]) -> Recipe:
             query=QueryTemplate(**_tuples(templates["query"])),
             detect=Template(**_tuples(templates["detect"])),
             point=Template(**_tuples(templates["point"])),
+            gaze=_gaze(templates),
         ),
         tokenizer_repository=tokenizer.get("repository"),
         **table,
@@ -182,7 +191,12 @@ def _templates_from_config(templates: Mapping[str, Any], ids: PromptIds) -> Temp
         query=query,
         detect=Template(**_tuples(templates["detect"]), lead=" "),
         point=Template(**_tuples(templates["point"]), lead=" "),
+        gaze=_gaze(templates),
     )
+
+
+def _gaze(templates: Mapping[str, Any]) -> Template | None:
+    return Template(**_tuples(templates["gaze"])) if "gaze" in templates else None
 
 
 def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:
