@@ -29,5 +29,9 @@ class NumericsError(PhotonError, ArithmeticError):
     """The model's logits were not finite, so that no token could be sampled. Ends the one request."""
 
 
+class DeadlineError(PhotonError, TimeoutError):
+    """The timeout of a call was over before its answer was whole; the message says how far it had got."""
+
+
 class EngineError(PhotonError, RuntimeError):
     """The engine is closed, or its tick thread has died; `__cause__` holds the reason."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from photon.errors import RequestError
+from photon.errors import DeadlineError, RequestError
 
 IMAGE_ID = -1  # the id at positions that are filled with image features
 MAX_LOGPROBS = 20  # candidates that may be asked for at each token
@@ -167,13 +167,34 @@ class Constraint(Protocol):
         ...
 
 
+class StopWatch(Protocol):
+    """Hears an answer token by token and knows where it ends, as a stop string does. State; one per request."""
+
+    def heard(self, token_id: int) -> bool:
+        """Take in the next token that was said; whether the answer ends with it. Nothing is heard after that."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When a request fails if it has not ended: at `time` of `time.perf_counter`, `timeout` seconds after its call."""
+
+    time: float
+    timeout: float
+
+    def error(self, progress: str) -> DeadlineError:
+        """`progress` completes "the request ..."."""
+        return DeadlineError(f"no answer within the timeout of {self.timeout:g} s: the request {progress}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
     """One piece of work for the scheduler. Built by `tasks`; `id` is unique within an engine.
 
     `max_tokens` bounds the answer: all generated tokens, or, with `answer_mark`, those after its first occurrence.
     `limit_tokens` bounds all generated tokens, the stop token included. `banned_ids` are never said after the first
-    generated token; a constrained request has none.
+    generated token; a constrained request has none. `stop_watch` hears every token but those in `stop_ids`. `deadline`
+    is set by the engine.
     """
 
     id: int
@@ -185,3 +206,5 @@ class Request:
     banned_ids: tuple[int, ...] = ()
     constraint: Constraint | None = None
     answer_mark: int | None = None
+    stop_watch: StopWatch | None = None
+    deadline: Deadline | None = None
