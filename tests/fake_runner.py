@@ -2,7 +2,8 @@
 
 Queued work runs at some random time between its call and `collect`. A step's KV writes may land late, so they are made
 once by the forward and once more at `collect`. Released slots and released pages are overwritten with poison at once,
-and a row's carry belongs to one sequence only. So a breach of P3, P7 or P8 comes out as a wrong token.
+and a row's carry belongs to one sequence only. A copied page is read when the forward runs, and not before. So a
+breach of P3, P7 or P8 comes out as a wrong token.
 """
 
 from __future__ import annotations
@@ -108,10 +109,15 @@ class FakeRunner:
         assert 0 not in row.pages and 0 <= row.row < len(self._carry)
         assert len(row.pages) == -(-(row.start + row.length) // self._page_size), "pages cover what is computed"
         length = len(row.request.prompt)
+        assert row.start + row.length == length + row.token_index
         if plan.is_prefill:
-            assert (row.start, row.length, row.token_index) == (0, length, 0)
+            assert row.token_index == 0 and row.start in (0, *(span.end for span in row.request.prompt.images[:1]))
         else:
-            assert (row.start, row.length) == (length + row.token_index - 1, 1) and row.token_index > 0
+            assert row.token_index > 0 and row.length == 1
+        assert (row.copied_page is not None) == (plan.is_prefill and row.start % self._page_size > 0)
+        if row.copied_page is not None:
+            source, destination = row.copied_page
+            assert source not in row.pages and destination == row.pages[row.start // self._page_size]
 
     def _enqueue(self, work: Callable[[], None]) -> None:
         self._queue.append(work)
@@ -124,6 +130,9 @@ class FakeRunner:
     def _forward(self, fake: FakeSlot, plan: Plan) -> None:
         fake.writes = []
         for row in plan.rows:
+            if row.copied_page is not None:
+                fake.writes += self._copy(row.copied_page, row.start % self._page_size)
+        for row in plan.rows:
             for position, cell in enumerate(self._inputs(row, plan), row.start):
                 fake.writes.append((row.pages[position // self._page_size], position % self._page_size, cell))
         self._write(fake)
@@ -131,9 +140,15 @@ class FakeRunner:
 
     def _inputs(self, row: PlannedRow, plan: Plan) -> list[int]:
         if plan.is_prefill:
-            return embed_prompt(row.request.prompt)
+            return embed_prompt(row.request.prompt)[row.start :]
         owner, token = self._carry[row.row]
         return [embed(token) if owner == row.seq_id else POISON]
+
+    def _copy(self, pages: tuple[int, int], num_cells: int) -> list[tuple[int, int, int]]:
+        """Copy a whole page; the writes of as many of its cells as mean something."""
+        source, destination = pages
+        self._pages[destination] = self._pages[source].copy()
+        return [(destination, offset, cell) for offset, cell in enumerate(self._pages[source][:num_cells])]
 
     def _write(self, fake: FakeSlot) -> None:
         for page, offset, cell in fake.writes:
@@ -161,7 +176,7 @@ class FakeRunner:
 
 
 class PoisoningPool(PagePool):
-    """Overwrites pages as they are released, and asserts (when `is_strict`) that no step in flight knows them (P7)."""
+    """Overwrites pages as they become free, and asserts (when `is_strict`) that no step in flight knows them (P7)."""
 
     def __init__(self, num_pages: int, page_size: int, runner: FakeRunner, *, is_strict: bool) -> None:
         super().__init__(num_pages, page_size)
@@ -171,10 +186,12 @@ class PoisoningPool(PagePool):
     def release(self, pages: Iterable[int]) -> None:
         pages = tuple(pages)
         super().release(pages)
-        self._runner.poison_pages(pages)
+        freed = [page for page in pages if self.num_holders(page) == 0]
+        self._runner.poison_pages(freed)
         if self._is_strict:
-            in_flight = {page for plan in self._runner.plans_in_flight for row in plan.rows for page in row.pages}
-            assert in_flight.isdisjoint(pages), "P7: a step in flight may still write into a released page"
+            rows = [row for plan in self._runner.plans_in_flight for row in plan.rows]
+            in_flight = {page for row in rows for page in (*row.pages, *(row.copied_page or ()))}
+            assert in_flight.isdisjoint(freed), "P7: a step in flight may still write into a released page"
 
 
 def _buffers(num_rows: int) -> StepOutput:

@@ -29,6 +29,7 @@ class Arrival:
     kind: str
     request_seed: int
     cancelled_at: int | None
+    beginning: Prompt | None  # a picture and what is before it, the same object for all requests that begin so
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Schedule:
 
     def request(self, i: int) -> Request:
         """A new request each time: constraints are state."""
-        return make_request(i, self.arrivals[i].kind, Random(self.arrivals[i].request_seed))
+        arrival = self.arrivals[i]
+        return make_request(i, arrival.kind, Random(arrival.request_seed), arrival.beginning)
 
     def may_ever_run(self, request: Request) -> bool:
         return may_ever_run(request, max_context=self.max_context, room=self.num_pages * self.page_size)
@@ -53,10 +55,12 @@ class Schedule:
 def make_schedule(seed: int) -> Schedule:
     rng = Random(seed)
     arrivals = []
+    beginnings = _make_beginnings(rng)
     for _ in range(rng.randint(1, 12)):
         tick = rng.choice([0, rng.randint(0, 25)])
         cancelled_at = tick + rng.randint(0, 12) if rng.random() < 0.25 else None
-        arrivals.append(Arrival(tick, rng.choice(KINDS), rng.getrandbits(40), cancelled_at))
+        beginning = rng.choice(beginnings)
+        arrivals.append(Arrival(tick, rng.choice(KINDS), rng.getrandbits(40), cancelled_at, beginning))
     page_size = rng.randint(1, 5)
     return Schedule(
         seed=seed,
@@ -81,11 +85,27 @@ def solo_runs(seed: int) -> list[Outcome]:
     ]
 
 
-def make_request(request_id: int, kind: str, rng: Random) -> Request:
+def _make_beginnings(rng: Random) -> list[Prompt | None]:
+    """None, and in half of the schedules some that are shared, or nearly: one picture behind other tokens, two pictures
+    in one place."""
+    pictures = [_make_picture(rng) for _ in range(2)]
+    beginnings: list[Prompt | None] = [None]
+    for _ in range(rng.choice([0, 0, 1, 2, 4])):
+        before = [Token(rng.randint(1, 2)) for _ in range(rng.randint(0, 2))]
+        span = ImageSpan(rng.choice(pictures), len(before), rng.choice([3, rng.randint(1, 9)]), block_start=0)
+        beginnings.append(Prompt((*before, *[Token(IMAGE_ID)] * span.length), (span,)))
+    return beginnings
+
+
+def _make_picture(rng: Random) -> PreparedImage:
+    return PreparedImage(np.full((1, 2, 2, 3), rng.randrange(256), np.uint8), (1, 1), (2, 2))
+
+
+def make_request(request_id: int, kind: str, rng: Random, beginning: Prompt | None = None) -> Request:
     few = rng.sample(range(1, NUM_IDS), 8)
     return Request(
         id=request_id,
-        prompt=_make_prompt(rng, fragile=kind == "fragile"),
+        prompt=_make_prompt(rng, beginning, fragile=kind == "fragile"),
         max_tokens=rng.randint(1, 12),
         limit_tokens=rng.randint(1, 16),
         stop_ids=frozenset([END, *few[: rng.randint(0, 2)]]) if kind not in ("point", "detect") else frozenset([END]),
@@ -101,17 +121,19 @@ def _make_sampling(rng: Random) -> Sampling:
     return Sampling(temperature=temperature, seed=seed, logprobs=(None, None, None, 0, 3, 20)[seed % 6])
 
 
-def _make_prompt(rng: Random, *, fragile: bool) -> Prompt:
+def _make_prompt(rng: Random, beginning: Prompt | None, *, fragile: bool) -> Prompt:
     tokens = [Token(rng.randrange(1, NUM_IDS)) for _ in range(rng.choice([1, 2, 3, 4, 5, 8, rng.randint(1, 20)]))]
     if rng.random() < 0.3:
         tokens.insert(0, Token(COORD, (rng.randrange(1024) / 1024,)))  # a spatial reference
+    last = Token(FRAGILE if fragile else 1)
+    if beginning is not None:
+        return Prompt((*beginning.tokens, *tokens[:6], last), beginning.images)
     images = ()
     if rng.random() < 0.4:
         start, length = rng.randint(0, len(tokens)), rng.randint(1, 4)
         tokens[start:start] = [Token(IMAGE_ID)] * length
-        crops = np.full((1, 2, 2, 3), rng.randrange(256), np.uint8)
-        images = (ImageSpan(PreparedImage(crops, (1, 1), (2, 2)), start, length, block_start=0),)
-    return Prompt((*tokens, Token(FRAGILE if fragile else 1)), images)
+        images = (ImageSpan(_make_picture(rng), start, length, block_start=0),)
+    return Prompt((*tokens, last), images)
 
 
 def _make_constraint(kind: str, rng: Random) -> Constraint | None:

@@ -19,8 +19,11 @@ from photon.request import Request, Role
 class PlannedRow:
     """One sequence in a step. The step computes positions [start, start + length) and samples token `token_index`.
 
-    A first step (token_index 0) reads the prompt from the request; a later one has length 1 and takes its input from
-    the row's carry, where sampling left the row's last token on the device.
+    A first step (token_index 0) reads the prompt from the request, from `start` on: what is before it lies in pages
+    that earlier steps have written, and no image is split by it. A later step has length 1 and takes its input from the
+    row's carry, where sampling left the row's last token on the device.
+    `copied_page` (source, destination): before the step the one page is copied into the other, which is the row's own.
+    The source belongs to a prefix that ends inside it: only positions before `start` mean anything to this row.
     `row` is the sequence's place in the batch from admission to release. `pages` are all its pages so far, in order.
     `constrained`: the row's mask and role come with `sample`; otherwise it is text.
     """
@@ -33,11 +36,12 @@ class PlannedRow:
     pages: tuple[int, ...]
     request: Request
     constrained: bool
+    copied_page: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step. `is_prefill`: the rows compute their prompts; otherwise each computes one position."""
+    """One step. `is_prefill`: rows compute their prompts, or what is left of them; otherwise one position each."""
 
     is_prefill: bool
     rows: tuple[PlannedRow, ...]

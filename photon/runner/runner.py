@@ -8,6 +8,7 @@ by slot, needs no bookkeeping of which step a row was last sampled in. What a pe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -74,6 +75,7 @@ class ModelRunner:
             self._compute.wait(buffers.uploaded)
             if plan.is_prefill and plan.is_penalised:
                 self._said_RW[buffers.carry.device[:count]] = buffers.prompt_said.device[:count]
+            self._copy_pages(plan)
             embeds_TD = (
                 self._embed_prompts(buffers, plan, num_positions)
                 if plan.is_prefill
@@ -123,20 +125,31 @@ class ModelRunner:
     def release(self, slot: int) -> None:
         self._launched[slot] = None
 
+    def _copy_pages(self, plan: Plan) -> None:
+        """On the compute stream: behind the forward that wrote the source, however little of it is committed (P1)."""
+        for row in plan.rows:
+            if row.copied_page is not None:
+                source, destination = row.copied_page
+                self._kv[:, :, destination].copy_(self._kv[:, :, source])
+
     def _embed_prompts(self, buffers: SlotBuffers, plan: Plan, num_positions: int) -> Tensor:
-        """Embeddings of whole prompts, one after the other, with the features of all their images in place."""
+        """Embeddings of the prompts' positions from each row's start on, one row after the other, with the features of
+        the images that are among them in place."""
         here = slice(num_positions)
         embeds_TD = self._model.embed(
             buffers.ids.device[here], buffers.values.device[here], buffers.value_sizes.device[here]
         )
-        starts = [int(last) + 1 - row.length for last, row in zip(buffers.last.array, plan.rows, strict=False)]
+        ends = accumulate(row.length for row in plan.rows)
         spans = [
-            (start, span) for start, row in zip(starts, plan.rows, strict=True) for span in row.request.prompt.images
+            (end - row.start - row.length, span)  # the row's position p is embeds_TD[this + p]
+            for end, row in zip(ends, plan.rows, strict=True)
+            for span in row.request.prompt.images
+            if span.end > row.start
         ]
         if spans:
             features = self._model.encode_images([span.image for _, span in spans])
-            for (start, span), features_PD in zip(spans, features, strict=True):
-                embeds_TD[start + span.start : start + span.end] = features_PD
+            for (origin, span), features_PD in zip(spans, features, strict=True):
+                embeds_TD[origin + span.start : origin + span.end] = features_PD
         return embeds_TD
 
     def _embed_carry(self, buffers: SlotBuffers, count: int) -> Tensor:

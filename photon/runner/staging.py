@@ -31,7 +31,7 @@ def stage_forward(buffers: SlotBuffers, plan: Plan, page_size: int) -> int:
         buffers.last.array[i] = here.stop - 1
         buffers.carry.array[i] = row.row
         if plan.is_prefill:
-            _stage_prompt(buffers, here, row.request.prompt.tokens)
+            _stage_prompt(buffers, here, row.request.prompt.tokens[row.start :])
         filled = here.stop
     return filled
 
@@ -90,7 +90,7 @@ def attention_plan(
         query_lengths=[row.length for row in rows],
         key_lengths=[row.start + row.length for row in rows],
         blocks=[
-            tuple((span.block_start, span.end) for span in row.request.prompt.images) if row.start == 0 else ()
+            tuple((span.block_start, span.end) for span in row.request.prompt.images if span.end > row.start)
             for row in rows
         ],
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from photon.cache.pages import PagePool
+from photon.cache.prefix import SharedPrefix
 from photon.errors import ConstraintError, PhotonError
 from photon.request import Request, Token
 from photon.runner.plan import PlannedRow
@@ -21,8 +22,10 @@ class Sequence:
     request: Request
     limit: int  # tokens it may say in all; set when added, lowered by `say` at the answer mark
     max_pages: int  # pages it may take in all; set when added, reserved from admission to release
+    prefix: SharedPrefix | None = None  # what it shares with others; set when added
+    num_cached: int = 0  # positions of its prompt that an earlier step has computed; set by admission
     row: int = -1  # place in the batch; set by admission
-    pages: tuple[int, ...] = ()  # grown by `launch`, emptied by admission at release
+    pages: tuple[int, ...] = ()  # its prefix's, set by admission; grown by `launch`, emptied by admission at release
     num_launched: int = 0  # steps launched that contain it; set by `launch`
     inflight_refs: int = 0  # of these, not committed yet (P5); raised by `launch`, lowered by the scheduler's commit
     tokens: list[Token] = field(default_factory=list)  # said so far; grown by `say`
@@ -43,25 +46,34 @@ class Sequence:
     def launch(self, pool: PagePool) -> PlannedRow:
         """The sequence's row in its next step, with the pages that the step writes."""
         assert self.can_run, f"P6: request {self.request.id} is finalized or may say no more"
-        prompt_length = len(self.request.prompt)
-        start, length = (prompt_length + self.num_launched - 1, 1) if self.num_launched else (0, prompt_length)
-        self.pages += tuple(pool.take(pool.num_pages_for(start + length) - len(self.pages)))
-        token_index = self.num_launched
+        prompt_length, token_index = len(self.request.prompt), self.num_launched
+        start = prompt_length + token_index - 1 if token_index else self.num_cached
+        end = prompt_length + token_index
+        self.pages += tuple(pool.take(pool.num_pages_for(end) - len(self.pages)))
         self.num_launched += 1
         self.inflight_refs += 1
         return PlannedRow(
             seq_id=self.request.id,
             row=self.row,
             start=start,
-            length=length,
+            length=end - start,
             token_index=token_index,
             pages=self.pages,
             request=self.request,
             constrained=self.request.constraint is not None,
+            copied_page=None if token_index else self._copied_page(pool.page_size),
         )
 
+    def _copied_page(self, page_size: int) -> tuple[int, int] | None:
+        """Where the cached positions end inside a page: that page and this sequence's own in its place."""
+        index, num_positions = divmod(self.num_cached, page_size)
+        if self.prefix is None or num_positions == 0:
+            return None
+        return self.prefix.pages[index], self.pages[index]
+
     def say(self, token: Token) -> Update:
-        """Take in the next token; it may end the sequence. A stop token is heard, not kept."""
+        """Take in the next token; it may end the sequence. A stop token is not kept; one that completes a stop string
+        is."""
         request = self.request
         if self.first_token is None:
             self.first_token = perf_counter()
@@ -73,11 +85,24 @@ class Sequence:
             except ConstraintError as error:
                 return self.finalize("error", error=error)
         self.tokens.append(token)
+        if request.stop_watch is not None and request.stop_watch.heard(token.id):
+            return self.finalize("stop", tokens=(token,))
         if token.id == request.answer_mark:  # a later mark asks for a higher limit, so that the first one counts
             self.limit = min(self.limit, len(self.tokens) + request.max_tokens)
         if len(self.tokens) == self.limit:
             return self.finalize("length", tokens=(token,))
         return Update(request.id, (token,))
+
+    def cancel(self) -> Update:
+        return self.finalize("cancelled")
+
+    def expire(self) -> Update:
+        """End it because its deadline has passed."""
+        deadline = self.request.deadline
+        assert deadline is not None
+        said = f"was running and had said {len(self.tokens)} of at most {self.limit} tokens"
+        progress = "was in line for a place in the batch" if self.admitted is None else said
+        return self.finalize("error", error=deadline.error(progress))
 
     def finalize(
         self, reason: FinishReason, *, tokens: tuple[Token, ...] = (), error: PhotonError | None = None
