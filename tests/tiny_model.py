@@ -51,9 +51,24 @@ SIZES: dict[str, Any] = {
 }
 
 
-def write_tiny_model(folder: Path, *, seed: int = 0, **text: int) -> Path:
-    """config.json, model.safetensors and tokenizer.json in `folder`; `text` changes sizes of the text tower."""
-    tokenizer = json.loads((GOLDEN / "config.json").read_text())["tokenizer"]
+# An older model: no ids but the end's, templates in words, and gaze.
+OLDER: dict[str, Any] = {
+    "bos_id": 0,
+    "eos_id": 0,
+    "templates": {
+        "caption": {"short": [26, 26, 99], "normal": [26, 26, 83], "long": [26, 26, 92]},
+        "query": {"prefix": [26, 26, 97], "suffix": [26, 26, 81]},
+        "detect": {"prefix": [26, 26, 84], "suffix": [26]},
+        "point": {"prefix": [26, 26, 96], "suffix": [26]},
+        "gaze": {"prefix": [26, 26, 96], "suffix": [119, 26]},
+    },
+}
+
+
+def write_tiny_model(folder: Path, *, seed: int = 0, tokenizer: dict[str, Any] | None = None, **text: int) -> Path:
+    """config.json, model.safetensors and tokenizer.json in `folder`; `tokenizer` changes ids and templates from those
+    of the golden data, `text` sizes of the text tower."""
+    tokenizer = tokenizer or json.loads((GOLDEN / "config.json").read_text())["tokenizer"]
     config = SIZES | {"text": SIZES["text"] | text, "tokenizer": tokenizer}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))

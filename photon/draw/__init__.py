@@ -1,4 +1,4 @@
-"""Drawing answers on pictures, for people: boxes, ringed dots, name plates, and text under the picture.
+"""Drawing answers on pictures, for people: boxes, ringed dots, arrows, name plates, and text under the picture.
 
 Sizes follow the picture. Objects of one name have one colour; without names each has its own.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from photon.draw.marks import DARK, WHITE, Corners, dot, dot_reach, edge_width, frame
+from photon.draw.marks import DARK, WHITE, Corners, arrow, dot, dot_reach, edge_width, frame, steps
 from photon.draw.plates import Tag, font_of, paint_plates
 from photon.results import Box, Point
 
@@ -27,11 +27,11 @@ Labels = str | Sequence[str] | None
 def draw_boxes(image: Image, boxes: Sequence[Box], label: Labels = None, *, scores: bool = False) -> Image:
     """A copy of `image` with each box framed and, with a label or `scores`, named on a plate beside it.
 
-    `label`: one name for all, or one for each box. Small boxes lie over large ones.
+    `label`: one name for all, or one for each box; by default each has its own. Small boxes lie over large ones.
     """
     canvas = _canvas(image)
     line = _line_width(canvas)
-    names = _names(label, len(boxes))
+    names = _names(label, boxes)
     colors = _colors(names)
     corners = [box.to_pixels(*canvas.size) for box in boxes]
     for i in sorted(range(len(boxes)), key=lambda i: -_area(corners[i])):
@@ -46,11 +46,14 @@ def draw_boxes(image: Image, boxes: Sequence[Box], label: Labels = None, *, scor
 
 
 def draw_points(image: Image, points: Sequence[Point], label: Labels = None, *, scores: bool = False) -> Image:
-    """A copy of `image` with a ringed dot at each point and, with a label or `scores`, its plate beside it."""
+    """A copy of `image` with a ringed dot at each point and, with a label or `scores`, its plate beside it.
+
+    `label`: as for `draw_boxes`.
+    """
     canvas = _canvas(image)
     line = _line_width(canvas)
     radius = 3 * line
-    names = _names(label, len(points))
+    names = _names(label, points)
     colors = _colors(names)
     places = [point.to_pixels(*canvas.size) for point in points]
     reach = dot_reach(radius)
@@ -61,6 +64,22 @@ def draw_points(image: Image, points: Sequence[Point], label: Labels = None, *, 
     paint_plates(canvas, tags, line=line, font_size=_font_size(canvas, len(tags)))
     for place, color in zip(places, colors, strict=True):
         dot(canvas, place, color, radius)
+    return canvas
+
+
+def draw_gaze(image: Image, eye: Point, point: Point | None, label: Labels = None, *, scores: bool = False) -> Image:
+    """A copy of `image` with a ringed dot at `eye` and, if there is a point, an arrow to it and its plate."""
+    canvas = _canvas(image)
+    line = _line_width(canvas)
+    color, source = COLORS[0], eye.to_pixels(*canvas.size)
+    if point is not None:
+        target = point.to_pixels(*canvas.size)
+        arrow(canvas, source, target, color, line)
+        caption = _caption(_names(label, [point])[0], point.score if scores else None)
+        shaft = [Tag("", _grown((x, y, x, y), 3 * line), color, True) for x, y in steps(target, source, 3 * line)]
+        tags = [Tag(caption, _grown((*target, *target), 3 * line), color, True), *shaft]
+        paint_plates(canvas, tags, line=line, font_size=_font_size(canvas))
+    dot(canvas, source, color, 3 * line)
     return canvas
 
 
@@ -103,11 +122,13 @@ def _font_size(canvas: Image, num_names: int = 1) -> int:
     return max(14, round((canvas.width * canvas.height) ** 0.5 / 36 * share))
 
 
-def _names(label: Labels, count: int) -> list[str | None]:
-    if label is None or isinstance(label, str):
-        return [label] * count
-    if len(label) != count:
-        raise ValueError(f"a label for each object: {count} objects, got {len(label)} labels")
+def _names(label: Labels, objects: Sequence[Box | Point]) -> list[str | None]:
+    if label is None:
+        return [found.label for found in objects]
+    if isinstance(label, str):
+        return [label] * len(objects)
+    if len(label) != len(objects):
+        raise ValueError(f"a label for each object: {len(objects)} objects, got {len(label)} labels")
     return list(label)
 
 

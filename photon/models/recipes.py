@@ -57,7 +57,7 @@ class QueryTemplate(Template):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """`caption` holds whole prompts by length. `gaze`, for the models that have it: an eye's x and y between the two."""
+    """`caption` holds whole prompts by length. `gaze`, where the model has it: an eye's x and y between the two."""
 
     caption: Mapping[str, Ids]
     query: QueryTemplate
