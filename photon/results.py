@@ -20,11 +20,13 @@ FinishReason = Literal["stop", "length", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place. `score`: probability that the model gave to "another object" against "end" there; None if not asked."""
+    """A place. `score`: probability that the model gave to "another object" against "end" there; None if not asked.
+    `label`: the name that was asked for; None where there was none, as in a reasoning."""
 
     x: float
     y: float
     score: float | None = None
+    label: str | None = None
 
     def __post_init__(self) -> None:
         _check_fractions(self, x=self.x, y=self.y)
@@ -37,13 +39,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle, x_min <= x_max and y_min <= y_max. `score` as for a Point, at the object's start."""
+    """A rectangle, x_min <= x_max and y_min <= y_max. `score`, at the object's start, and `label` as for a Point."""
 
     x_min: float
     y_min: float
     x_max: float
     y_max: float
     score: float | None = None
+    label: str | None = None
 
     def __post_init__(self) -> None:
         _check_fractions(self, x_min=self.x_min, y_min=self.y_min, x_max=self.x_max, y_max=self.y_max)
@@ -52,10 +55,32 @@ class Box:
             raise ValueError(f"the corners of {self} are not in order")
 
     @classmethod
-    def from_center(cls, x: float, y: float, *, width: float, height: float, score: float | None = None) -> Box:
+    def from_center(
+        cls, x: float, y: float, *, width: float, height: float, score: float | None = None, label: str | None = None
+    ) -> Box:
         """The box around (x, y), cut at the picture's edges."""
         left, top, right, bottom = x - width / 2, y - height / 2, x + width / 2, y + height / 2
-        return cls(_clamp(left), _clamp(top), _clamp(right), _clamp(bottom), score)
+        return cls(_clamp(left), _clamp(top), _clamp(right), _clamp(bottom), score, label)
+
+    @property
+    def area(self) -> float:
+        """Share of the picture's area."""
+        return (self.x_max - self.x_min) * (self.y_max - self.y_min)
+
+    def iou(self, other: Box) -> float:
+        """Intersection over union, in [0, 1]: area(self and other) / (area(self) + area(other) - area(self and other)).
+
+        Of two boxes without area it is 1 if they have the same corners, else 0; labels and scores do not matter.
+        """
+        width = min(self.x_max, other.x_max) - max(self.x_min, other.x_min)
+        height = min(self.y_max, other.y_max) - max(self.y_min, other.y_min)
+        shared = max(0.0, width) * max(0.0, height)
+        union = self.area + other.area - shared
+        return min(1.0, shared / union) if union > 0 else float(self._corners == other._corners)
+
+    @property
+    def _corners(self) -> tuple[float, float, float, float]:
+        return self.x_min, self.y_min, self.x_max, self.y_max
 
     def to_pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
         """(left, top, right, bottom) rounded to pixel edges, as Pillow's `crop` takes them."""
@@ -84,6 +109,23 @@ class Metrics:
     total_ms: float = 0.0
     prompt_tokens: int = 0
     output_tokens: int = 0
+
+    @classmethod
+    def join(cls, parts: Sequence[Metrics]) -> Metrics:
+        """Of a call that was several requests on one picture: from the call to the first admission, to the first token
+        of any, to the last token of all. Tokens are added up, a picture's positions in each prompt with them."""
+        queue_ms, image_ms = min(part.queue_ms for part in parts), parts[0].image_ms
+        first_ms = min(part.time_to_first_token_ms for part in parts)
+        return cls(
+            queue_ms=queue_ms,
+            image_ms=image_ms,
+            prefill_ms=first_ms - queue_ms - image_ms,
+            time_to_first_token_ms=first_ms,
+            decode_ms=max(part.time_to_first_token_ms + part.decode_ms for part in parts) - first_ms,
+            total_ms=max(part.total_ms for part in parts),
+            prompt_tokens=sum(part.prompt_tokens for part in parts),
+            output_tokens=sum(part.output_tokens for part in parts),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +195,8 @@ class Result(ABC):
     def draw(self, label: str | Sequence[str] | None = None, *, scores: bool = False) -> Image:
         """A copy of the picture with the answer on it. ValueError without a picture.
 
-        `label` names the objects, all alike or each by its own, and gives objects of one name one colour; `scores` adds
-        what the model gave each, where it was asked for.
+        Objects are named by their own labels, or by `label`: one name for all, a list with one for each, or "" for
+        none. Those of one name have one colour. `scores` adds what the model gave each, where it was asked for.
         """
         if self.image is None:
             raise ValueError("this answer has no picture to draw on")
@@ -215,7 +257,7 @@ class PointResult(Result):
         return len(self.points)
 
     def _answer(self) -> dict[str, Any]:
-        return {"points": [{"x": p.x, "y": p.y} for p in self.points]}
+        return {"points": [_object(p, "x", "y") for p in self.points]}
 
     def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image:
         from photon.draw import draw_points
@@ -236,13 +278,34 @@ class DetectResult(Result):
         return len(self.boxes)
 
     def _answer(self) -> dict[str, Any]:
-        corners = ("x_min", "y_min", "x_max", "y_max")
-        return {"objects": [{name: getattr(box, name) for name in corners} for box in self.boxes]}
+        return {"objects": [_object(box, "x_min", "y_min", "x_max", "y_max") for box in self.boxes]}
 
     def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image:
         from photon.draw import draw_boxes
 
         return draw_boxes(image, self.boxes, label, scores=scores)
+
+
+@dataclass(frozen=True)
+class GazeResult(Result):
+    """Where the person whose eye is at `eye` looks; `point` is None where that is not inside the picture."""
+
+    eye: Point
+    point: Point | None
+
+    def _answer(self) -> dict[str, Any]:
+        return {"gaze": None if self.point is None else {"x": self.point.x, "y": self.point.y}}
+
+    def _draw_on(self, image: Image, label: str | Sequence[str] | None, scores: bool) -> Image:
+        from photon.draw import draw_gaze
+
+        return draw_gaze(image, self.eye, self.point, label, scores=scores)
+
+
+def _object(place: Point | Box, *coordinates: str) -> dict[str, Any]:
+    """The JSON shape of a point or a box."""
+    shape = {name: getattr(place, name) for name in coordinates}
+    return shape if place.label is None else {**shape, "label": place.label}
 
 
 def _check_fractions(owner: object, **values: float) -> None:

@@ -84,7 +84,7 @@ def test_cancelled_at_any_moment(start: Callable[..., Engine], monkeypatch: pyte
     after = scheduler.stats()
     assert (after.num_waiting, after.num_running) == (0, 0)
     assert (after.num_free_rows, after.num_free_pages) == (3, 60)
-    assert not engine._pending and not engine._ticker._jobs
+    assert not engine._pending and not engine._ticker._branches
 
 
 def test_a_refused_callers_callback_does_not_run_on_the_tick_thread(start: Callable[..., Engine]) -> None:

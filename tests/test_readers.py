@@ -105,7 +105,7 @@ def test_an_object_leaves_with_the_token_that_completes_it() -> None:
     reader = DetectTask(object="x", max_objects=2).reader(context())
     tokens = [Token(5, (0.5,), 0.9), coordinate(0.5), Token(6, (0.5, 0.25))]
     assert reader.read(tokens[:1]) == [] and reader.read(tokens[1:2]) == []
-    assert reader.read(tokens[2:]) == [Box(0.25, 0.375, 0.75, 0.625, 0.9)]
+    assert reader.read(tokens[2:]) == [Box(0.25, 0.375, 0.75, 0.625, 0.9, "x")]
     assert len(reader.read([*tokens, *tokens])) == 1, "more than max_objects"
     assert reader.end() == []
 

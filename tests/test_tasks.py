@@ -277,14 +277,14 @@ def test_detect_gives_boxes_cut_at_the_edges(context: TaskContext) -> None:
     tokens = (Token(5, (0.5,), 0.75), Token(5, (0.25,)), Token(6, (0.25, 0.125)))
     tokens += (Token(5, (0.875,), 0.5), Token(5, (0.0,)), Token(6, (0.5, 1.0)))
     result = DetectTask(object="a").parse(context, tokens, "stop", metrics=METRICS)
-    assert result.boxes == (Box(0.375, 0.1875, 0.625, 0.3125, 0.75), Box(0.625, 0.0, 1.0, 0.5, 0.5))
+    assert result.boxes == (Box(0.375, 0.1875, 0.625, 0.3125, 0.75, "a"), Box(0.625, 0.0, 1.0, 0.5, 0.5, "a"))
     assert (result.finish_reason, result.truncated, result.token_ids) == ("stop", False, (5, 5, 6, 5, 5, 6))
 
 
 def test_point_gives_points_whatever_the_ids(context: TaskContext) -> None:
     tokens = (Token(77, (0.5,), 0.75), Token(300, (0.25,)), Token(5, (1.0,), 0.1), Token(5, (0.0,)))
     result = PointTask(object="a").parse(context, tokens, "stop", metrics=METRICS)
-    assert result.points == (Point(0.5, 0.25, 0.75), Point(1.0, 0.0, 0.1))
+    assert result.points == (Point(0.5, 0.25, 0.75, "a"), Point(1.0, 0.0, 0.1, "a"))
     assert PointTask(object="a").parse(context, (), "stop", metrics=METRICS).points == ()
 
 

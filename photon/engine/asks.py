@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
+from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaze_task, point_task, query_task
 from photon.tasks import Task
 from photon.tasks.checks import SpatialRef
 from photon.tasks.objects import MAX_OBJECTS
@@ -22,10 +22,18 @@ class Caption:
     image: ImageSource
     length: str = "normal"
     max_tokens: int = MAX_TOKENS
+    stop: str | Sequence[str] = ()
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    timeout: float | None = None
 
     def task(self) -> Task:
-        return caption_task(self.length, max_tokens=self.max_tokens, sampling=self.sampling)
+        return caption_task(
+            self.length,
+            max_tokens=self.max_tokens,
+            stop=self.stop,
+            sampling=self.sampling,
+            timeout=self.timeout,
+        )
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,9 @@ class Query:
     reasoning: bool = False
     spatial_refs: Sequence[SpatialRef] = ()
     max_tokens: int = MAX_TOKENS
+    stop: str | Sequence[str] = ()
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    timeout: float | None = None
 
     def task(self) -> Task:
         return query_task(
@@ -45,7 +55,9 @@ class Query:
             reasoning=self.reasoning,
             spatial_refs=self.spatial_refs,
             max_tokens=self.max_tokens,
+            stop=self.stop,
             sampling=self.sampling,
+            timeout=self.timeout,
         )
 
 
@@ -54,14 +66,19 @@ class PointAt:
     """As `Engine.point`."""
 
     image: ImageSource
-    object: str
+    object: str | Sequence[str]
     spatial_refs: Sequence[SpatialRef] = ()
     max_objects: int = MAX_OBJECTS
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    timeout: float | None = None
 
     def task(self) -> Task:
         return point_task(
-            self.object, spatial_refs=self.spatial_refs, max_objects=self.max_objects, sampling=self.sampling
+            self.object,
+            spatial_refs=self.spatial_refs,
+            max_objects=self.max_objects,
+            sampling=self.sampling,
+            timeout=self.timeout,
         )
 
 
@@ -70,12 +87,33 @@ class Detect:
     """As `Engine.detect`."""
 
     image: ImageSource
-    object: str
+    object: str | Sequence[str]
     max_objects: int = MAX_OBJECTS
+    duplicate_iou: float | None = None
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    timeout: float | None = None
 
     def task(self) -> Task:
-        return detect_task(self.object, max_objects=self.max_objects, sampling=self.sampling)
+        return detect_task(
+            self.object,
+            max_objects=self.max_objects,
+            duplicate_iou=self.duplicate_iou,
+            sampling=self.sampling,
+            timeout=self.timeout,
+        )
 
 
-Ask = Caption | Query | PointAt | Detect
+@dataclass(frozen=True)
+class Gaze:
+    """As `Engine.gaze`."""
+
+    image: ImageSource
+    eye: Sequence[float]
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    timeout: float | None = None
+
+    def task(self) -> Task:
+        return gaze_task(self.eye, sampling=self.sampling, timeout=self.timeout)
+
+
+Ask = Caption | Query | PointAt | Detect | Gaze

@@ -12,8 +12,8 @@ from photon.engine.asks import Ask, ImageSource
 from photon.engine.async_stream import AsyncStream
 from photon.engine.bulk import run_all
 from photon.engine.core import EngineCore
-from photon.engine.skills import SamplingOptions, caption_task, detect_task, point_task, query_task
-from photon.results import CaptionResult, DetectResult, PointResult, QueryResult
+from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaze_task, point_task, query_task
+from photon.results import CaptionResult, DetectResult, GazeResult, PointResult, QueryResult
 from photon.tasks import Task
 from photon.tasks.checks import SpatialRef
 from photon.tasks.objects import MAX_OBJECTS
@@ -37,6 +37,8 @@ class AsyncEngine:
         length: str = ...,
         *,
         max_tokens: int = ...,
+        stop: str | Sequence[str] = ...,
+        timeout: float | None = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, CaptionResult]: ...
@@ -47,6 +49,8 @@ class AsyncEngine:
         length: str = ...,
         *,
         max_tokens: int = ...,
+        stop: str | Sequence[str] = ...,
+        timeout: float | None = ...,
         stream: Literal[True],
         **sampling: Unpack[SamplingOptions],
     ) -> AsyncStream: ...
@@ -56,11 +60,13 @@ class AsyncEngine:
         length: str = "normal",
         *,
         max_tokens: int = MAX_TOKENS,
+        stop: str | Sequence[str] = (),
+        timeout: float | None = None,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, CaptionResult] | AsyncStream:
-        """A caption of `length` "short", "normal" or "long"."""
-        task = caption_task(length, max_tokens=max_tokens, sampling=sampling)
+        """A caption of `length` "short", "normal" or "long". It ends before the first of the `stop` strings."""
+        task = caption_task(length, max_tokens=max_tokens, stop=stop, sampling=sampling, timeout=timeout)
         return self._ask(task, image, stream)
 
     @overload
@@ -72,6 +78,8 @@ class AsyncEngine:
         reasoning: bool = ...,
         spatial_refs: Sequence[SpatialRef] = ...,
         max_tokens: int = ...,
+        stop: str | Sequence[str] = ...,
+        timeout: float | None = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, QueryResult]: ...
@@ -84,6 +92,8 @@ class AsyncEngine:
         reasoning: bool = ...,
         spatial_refs: Sequence[SpatialRef] = ...,
         max_tokens: int = ...,
+        stop: str | Sequence[str] = ...,
+        timeout: float | None = ...,
         stream: Literal[True],
         **sampling: Unpack[SamplingOptions],
     ) -> AsyncStream: ...
@@ -95,15 +105,24 @@ class AsyncEngine:
         reasoning: bool = False,
         spatial_refs: Sequence[SpatialRef] = (),
         max_tokens: int = MAX_TOKENS,
+        stop: str | Sequence[str] = (),
+        timeout: float | None = None,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, QueryResult] | AsyncStream:
         """An answer to `question` about `image`, or about nothing (None). With `reasoning` the model thinks first.
 
         `spatial_refs`: points (x, y) and boxes (x_min, y_min, x_max, y_max) in [0, 1] that the question speaks of.
+        `stop`: the answer (no thought) ends before the first of these texts.
         """
         task = query_task(
-            question, reasoning=reasoning, spatial_refs=spatial_refs, max_tokens=max_tokens, sampling=sampling
+            question,
+            reasoning=reasoning,
+            spatial_refs=spatial_refs,
+            max_tokens=max_tokens,
+            stop=stop,
+            sampling=sampling,
+            timeout=timeout,
         )
         return self._ask(task, image, stream)
 
@@ -111,10 +130,11 @@ class AsyncEngine:
     def point(
         self,
         image: ImageSource,
-        object: str,
+        object: str | Sequence[str],
         *,
         spatial_refs: Sequence[SpatialRef] = ...,
         max_objects: int = ...,
+        timeout: float | None = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, PointResult]: ...
@@ -122,34 +142,45 @@ class AsyncEngine:
     def point(
         self,
         image: ImageSource,
-        object: str,
+        object: str | Sequence[str],
         *,
         spatial_refs: Sequence[SpatialRef] = ...,
         max_objects: int = ...,
+        timeout: float | None = ...,
         stream: Literal[True],
         **sampling: Unpack[SamplingOptions],
     ) -> AsyncStream: ...
     def point(
         self,
         image: ImageSource,
-        object: str,
+        object: str | Sequence[str],
         *,
         spatial_refs: Sequence[SpatialRef] = (),
         max_objects: int = MAX_OBJECTS,
+        timeout: float | None = None,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, PointResult] | AsyncStream:
-        """A point on each `object`, at most `max_objects`."""
-        task = point_task(object, spatial_refs=spatial_refs, max_objects=max_objects, sampling=sampling)
+        """A point on each `object`, at most `max_objects`.
+
+        `object` may be a list of 1 to 64 different names: one call, which reads the picture once. Points stand in the
+        names' order, each with its `label`; in a stream they come as they are found. `max_objects` is of each name. An
+        error in one name's answer names it and ends the call.
+        """
+        task = point_task(
+            object, spatial_refs=spatial_refs, max_objects=max_objects, sampling=sampling, timeout=timeout
+        )
         return self._ask(task, image, stream)
 
     @overload
     def detect(
         self,
         image: ImageSource,
-        object: str,
+        object: str | Sequence[str],
         *,
         max_objects: int = ...,
+        duplicate_iou: float | None = ...,
+        timeout: float | None = ...,
         stream: Literal[False] = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, DetectResult]: ...
@@ -157,24 +188,69 @@ class AsyncEngine:
     def detect(
         self,
         image: ImageSource,
-        object: str,
+        object: str | Sequence[str],
         *,
         max_objects: int = ...,
+        duplicate_iou: float | None = ...,
+        timeout: float | None = ...,
         stream: Literal[True],
         **sampling: Unpack[SamplingOptions],
     ) -> AsyncStream: ...
     def detect(
         self,
         image: ImageSource,
-        object: str,
+        object: str | Sequence[str],
         *,
         max_objects: int = MAX_OBJECTS,
+        duplicate_iou: float | None = None,
+        timeout: float | None = None,
         stream: bool = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Coroutine[Any, Any, DetectResult] | AsyncStream:
-        """A box around each `object`, at most `max_objects`."""
-        task = detect_task(object, max_objects=max_objects, sampling=sampling)
+        """A box around each `object`, at most `max_objects`; of a list of names as for `point`.
+
+        With `duplicate_iou`, in (0, 1], a box that overlaps an earlier one of its name at least so much (`Box.iou`) is
+        left out. `max_objects` and `truncated` count it.
+        """
+        task = detect_task(
+            object, max_objects=max_objects, duplicate_iou=duplicate_iou, sampling=sampling, timeout=timeout
+        )
         return self._ask(task, image, stream)
+
+    @overload
+    def gaze(
+        self,
+        image: ImageSource,
+        eye: Sequence[float],
+        *,
+        timeout: float | None = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Coroutine[Any, Any, GazeResult]: ...
+    @overload
+    def gaze(
+        self,
+        image: ImageSource,
+        eye: Sequence[float],
+        *,
+        timeout: float | None = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> AsyncStream: ...
+    def gaze(
+        self,
+        image: ImageSource,
+        eye: Sequence[float],
+        *,
+        timeout: float | None = None,
+        stream: bool = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Coroutine[Any, Any, GazeResult] | AsyncStream:
+        """Where the person whose eye is at `eye`, (x, y) in [0, 1], looks: one point, or None outside of the picture.
+
+        RequestError where the model does not have it; the message names those that do.
+        """
+        return self._ask(gaze_task(eye, sampling=sampling, timeout=timeout), image, stream)
 
     async def run(
         self, asks: Iterable[Ask], *, progress: bool = False, on_error: Literal["raise", "return"] = "raise"
@@ -193,6 +269,9 @@ class AsyncEngine:
 
     async def _answer(self, task: Task, image: ImageSource | None) -> Any:
         return await asyncio.wrap_future(self.core.submit(task, image))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.core.description}, {self.core.state}>"
 
     async def __aenter__(self) -> AsyncEngine:
         return self

@@ -5,10 +5,11 @@ At most so many are in flight, so that a list of any length takes bounded memory
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Literal
 
 from photon.engine.asks import Ask
@@ -27,19 +28,50 @@ def run_all(
     if on_error not in ("raise", "return"):
         raise RequestError(f"on_error must be 'raise' or 'return', got {on_error!r}")
     asks = list(asks)
-    futures: list[Future[Any]] = []
-    room = threading.Semaphore(IN_FLIGHT)
+    answers: list[Result | PhotonError] = []
+    with progress_bar(len(asks), shown=progress) as advance, closing(answers_in_order(submit, asks)) as coming:
+        for answer in coming:
+            if on_error == "raise" and isinstance(answer, PhotonError):
+                raise answer
+            answers.append(answer)
+            advance()
+    return answers
+
+
+def answers_in_order(
+    submit: Submit, asks: Iterable[Ask], *, in_flight: int = IN_FLIGHT
+) -> Generator[Result | PhotonError, None, None]:
+    """Each answer when it and all before it are there; a question that fails leaves its error in its place.
+
+    `asks` is read as answers are taken, so that at most `in_flight` are anywhere between. Closing cancels those.
+    """
+    waiting: deque[Future[Any]] = deque()
     try:
-        with _progress_bar(len(asks), shown=progress) as advance:
-            for ask in asks:
-                room.acquire()
-                futures.append(_start(submit, ask))
-                futures[-1].add_done_callback(lambda _: room.release())
-                futures[-1].add_done_callback(advance)
-            return [_answer(future, on_error) for future in futures]
+        for ask in asks:
+            waiting.append(_start(submit, ask))
+            if len(waiting) == in_flight:
+                yield _next_answer(waiting)
+        while waiting:
+            yield _next_answer(waiting)
     finally:
-        for future in futures:  # those behind the first error, or an interrupt
+        for future in waiting:
             future.cancel()
+
+
+@contextmanager
+def progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """On stderr, if at all; call what it gives once for each answer. What is printed meanwhile stands above it."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    is_one_terminal = sys.stdout.isatty()  # otherwise stdout is none of the bar's business
+    with Progress(*columns, console=Console(stderr=True), redirect_stdout=is_one_terminal) as bar:
+        row = bar.add_task("", total=total)
+        yield lambda: bar.advance(row)
 
 
 def _start(submit: Submit, ask: Ask) -> Future[Any]:
@@ -52,25 +84,11 @@ def _start(submit: Submit, ask: Ask) -> Future[Any]:
         return failed
 
 
-def _answer(future: Future[Any], on_error: str) -> Result | PhotonError:
+def _next_answer(waiting: deque[Future[Any]]) -> Result | PhotonError:
+    """It leaves the line when it is there: an interrupt before that finds it still in line."""
     try:
-        return future.result()
+        answer = waiting[0].result()
     except PhotonError as error:
-        if on_error == "raise":
-            raise
-        return error
-
-
-@contextmanager
-def _progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[Any], None]]:
-    """On stderr, if at all; call what it gives once for each answer, from any thread."""
-    if not shown:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        row = bar.add_task("", total=total)
-        yield lambda _: bar.advance(row)
+        answer = error
+    waiting.popleft()
+    return answer

@@ -1,4 +1,4 @@
-"""A call's way through the engine: from a task and a picture to a result in a future."""
+"""A call's way through the engine: from a task and a picture, by one or several requests, to a result in a future."""
 
 from __future__ import annotations
 
@@ -12,30 +12,62 @@ from typing import Any
 from PIL import Image
 
 from photon.chunks import Chunk
-from photon.request import Token
-from photon.tasks import Task
+from photon.errors import DeadlineError, PhotonError
+from photon.request import Deadline, Token
+from photon.results import Result
+from photon.tasks import Part, Task
 from photon.tasks.readers import Reader
 
 
 @dataclass(eq=False)
-class Job:
-    """State of one call. `id`, `task`, `source`, `emit` and `future` are set by the caller's thread; `picture`,
-    `image_ms` and `prompt_tokens` by a worker; `tokens` by the tick thread. The first of `fail`, `succeed` and
-    `settle_cancelled` settles the future, whichever threads they come from."""
+class Branch:
+    """State of one request of a call. `id`, the request's, and `part` are set by the caller's thread; `prompt_tokens`
+    by a worker; `tokens` by the tick thread; `reader` (of a streamed answer) and `result` by the delivery thread."""
 
     id: int
+    part: Part
+    prompt_tokens: int = 0
+    tokens: list[Token] = field(default_factory=list)
+    reader: Reader | None = None
+    result: Result | None = None
+
+    def named(self, error: PhotonError) -> PhotonError:
+        """The error with the name of the part that it belongs to, where the call has parts."""
+        if self.part.name is None:
+            return error
+        named = type(error)(f"{self.part.name}: {error}")
+        named.__cause__ = error
+        return named
+
+
+@dataclass(eq=False)
+class Job:
+    """State of one call. `task`, `branches`, `source`, `emit` and `future` are set by the caller's thread;
+    `has_worker`, `picture` and `image_ms` by a worker. The branches share the picture and stand together in line. The first of `fail`,
+    `succeed` and `settle_cancelled` settles the future, whichever threads they come from."""
+
     task: Task
+    branches: tuple[Branch, ...]
     source: Any
     emit: Callable[[Chunk], None] | None = None  # where the chunks of a streamed answer go
     future: Future[Any] = field(default_factory=Future)
     submitted: float = field(default_factory=time.perf_counter)
+    has_worker: bool = False
     picture: Image.Image | None = None
     image_ms: float = 0.0
-    prompt_tokens: int = 0
-    tokens: list[Token] = field(default_factory=list)
-    reader: Reader | None = None  # of a streamed answer; made and used by the delivery thread
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_settled: bool = False
+
+    @property
+    def deadline(self) -> Deadline | None:
+        """All branches share it."""
+        timeout = self.task.timeout
+        return None if timeout is None else Deadline(self.submitted + timeout, timeout)
+
+    def late(self) -> DeadlineError:
+        """The error of a job whose deadline has passed before its requests were built."""
+        assert self.deadline is not None
+        return self.deadline.error("was being prepared by a worker" if self.has_worker else "waited for a worker")
 
     def fail(self, error: BaseException) -> None:
         """Give the error to whoever waits, unless they cancelled."""

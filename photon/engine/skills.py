@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from photon.errors import RequestError
 from photon.request import Sampling
-from photon.tasks import CaptionTask, DetectTask, PointTask, QueryTask
+from photon.tasks import CaptionTask, DetectTask, GazeTask, PointTask, QueryTask
 from photon.tasks.checks import SpatialRef
 
 
@@ -33,8 +33,12 @@ def make_sampling(options: SamplingOptions) -> Sampling:
     return Sampling(**options)
 
 
-def caption_task(length: str, *, max_tokens: int, sampling: SamplingOptions) -> CaptionTask:
-    return CaptionTask(length=length, max_tokens=max_tokens, sampling=make_sampling(sampling))
+def caption_task(
+    length: str, *, max_tokens: int, stop: str | Sequence[str], sampling: SamplingOptions, timeout: float | None
+) -> CaptionTask:
+    return CaptionTask(
+        length=length, max_tokens=max_tokens, stop=stop, sampling=make_sampling(sampling), timeout=timeout
+    )
 
 
 def query_task(
@@ -43,24 +47,54 @@ def query_task(
     reasoning: bool,
     spatial_refs: Sequence[SpatialRef],
     max_tokens: int,
+    stop: str | Sequence[str],
     sampling: SamplingOptions,
+    timeout: float | None,
 ) -> QueryTask:
     return QueryTask(
         question=question,
         reasoning=reasoning,
         spatial_refs=spatial_refs,
         max_tokens=max_tokens,
+        stop=stop,
         sampling=make_sampling(sampling),
+        timeout=timeout,
     )
 
 
 def point_task(
-    object: str, *, spatial_refs: Sequence[SpatialRef], max_objects: int, sampling: SamplingOptions
+    object: str | Sequence[str],
+    *,
+    spatial_refs: Sequence[SpatialRef],
+    max_objects: int,
+    sampling: SamplingOptions,
+    timeout: float | None,
 ) -> PointTask:
     return PointTask(
-        object=object, spatial_refs=spatial_refs, max_objects=max_objects, sampling=make_sampling(sampling)
+        object=object,
+        spatial_refs=spatial_refs,
+        max_objects=max_objects,
+        sampling=make_sampling(sampling),
+        timeout=timeout,
     )
 
 
-def detect_task(object: str, *, max_objects: int, sampling: SamplingOptions) -> DetectTask:
-    return DetectTask(object=object, max_objects=max_objects, sampling=make_sampling(sampling))
+def detect_task(
+    object: str | Sequence[str],
+    *,
+    max_objects: int,
+    duplicate_iou: float | None,
+    sampling: SamplingOptions,
+    timeout: float | None,
+) -> DetectTask:
+    return DetectTask(
+        object=object,
+        max_objects=max_objects,
+        duplicate_iou=duplicate_iou,
+        sampling=make_sampling(sampling),
+        timeout=timeout,
+    )
+
+
+def gaze_task(eye: Sequence[float], *, sampling: SamplingOptions, timeout: float | None) -> GazeTask:
+    return GazeTask(eye=eye, sampling=make_sampling(sampling), timeout=timeout)

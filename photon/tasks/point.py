@@ -1,19 +1,31 @@
-"""Point: the places of every object of a name in a picture."""
+"""Point: the places of every object of a name, or of each of several names, in a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Request, Role, Sampling, Token
 from photon.results import FinishReason, Metrics, Point, PointResult
-from photon.tasks.checks import SpatialRef, check_refs, check_text
+from photon.tasks.base import Part, Task
+from photon.tasks.checks import SpatialRef, check_image, check_refs, check_takes_refs, check_timeout
 from photon.tasks.context import TaskContext
+from photon.tasks.joining import join_results
 from photon.tasks.logprobs import report_logprobs
-from photon.tasks.objects import MAX_OBJECTS, build_objects, check_max_objects, complete_objects, finish_of_objects
-from photon.tasks.prompt import build_prompt, fill_template, require_image
-from photon.tasks.readers import ObjectReader, Reader
+from photon.tasks.objects import (
+    MAX_OBJECTS,
+    build_objects,
+    check_max_objects,
+    check_names,
+    finish_of_objects,
+    only_name,
+    parts_by_name,
+)
+from photon.tasks.prompt import build_prompt, fill_template
+from photon.tasks.readers import ObjectReader
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,37 +34,50 @@ ROLES = (Role.X, Role.Y)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointTask:
-    """`max_objects` in [1, 1000]."""
+class PointTask(Task):
+    """`object`: a name, or a list of 1 to 64 different ones, which are as many requests. `max_objects` in [1, 1000], of
+    each name."""
 
     needs_grammar: ClassVar[bool] = True
 
-    object: str
+    object: str | Sequence[str]
     spatial_refs: Sequence[SpatialRef] = ()
     max_objects: int = MAX_OBJECTS
     sampling: Sampling = field(default_factory=Sampling)
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
-        check_text("object", self.object)
+        object.__setattr__(self, "object", check_names(self.object))
         check_max_objects(self.max_objects)
+        check_timeout(self.timeout)
         object.__setattr__(self, "spatial_refs", check_refs(self.spatial_refs))
 
+    def parts(self) -> tuple[Part, ...]:
+        return parts_by_name(self)
+
+    def join(self, results: Sequence[PointResult]) -> PointResult:
+        return join_results(results, points=tuple(point for result in results for point in result.points))
+
+    def check(self, recipe: Recipe, *, has_image: bool) -> None:
+        check_image("point", has_image=has_image)
+        check_takes_refs(recipe, self.spatial_refs)
+
     def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
-        """RequestError without a picture, or when the prompt does not fit into the context."""
         recipe = context.recipe
-        body = fill_template(context, recipe.templates.point, self.object, self.spatial_refs)
+        self.check(recipe, has_image=image is not None)
+        body = fill_template(context, recipe.templates.point, only_name(self.object), self.spatial_refs)
         return build_objects(
             request_id,
             context,
-            build_prompt(context, require_image("point", image), body),
+            build_prompt(context, image, body),
             grammar=recipe.grammars["point"],
             roles=ROLES,
             max_objects=self.max_objects,
             sampling=self.sampling,
         )
 
-    def reader(self, context: TaskContext) -> Reader:
-        return ObjectReader(ROLES, self.max_objects, _point)
+    def reader(self, context: TaskContext) -> ObjectReader[Point]:
+        return ObjectReader(ROLES, self.max_objects, partial(_point, only_name(self.object)))
 
     def parse(
         self,
@@ -63,11 +88,12 @@ class PointTask:
         metrics: Metrics,
         image: Image | None = None,
     ) -> PointResult:
-        """`tokens` without the stop token; `image` is the upright picture. As many points as asked for: truncated."""
-        objects = complete_objects(tokens, ROLES, self.max_objects)
-        finish_reason = finish_of_objects(finish_reason, len(objects), self.max_objects)
+        """As many points as asked for: truncated."""
+        reader = self.reader(context)
+        points = tuple(reader.read(tokens))
+        finish_reason = finish_of_objects(finish_reason, reader.num_said, self.max_objects)
         return PointResult(
-            points=tuple(_point(numbers, score) for numbers, score in objects),
+            points=points,
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,
             metrics=metrics,
@@ -76,6 +102,6 @@ class PointTask:
         )
 
 
-def _point(numbers: tuple[float, ...], score: float | None) -> Point:
+def _point(label: str, numbers: tuple[float, ...], score: float | None) -> Point:
     x, y = numbers
-    return Point(x, y, score)
+    return Point(x, y, score, label)

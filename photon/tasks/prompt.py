@@ -47,16 +47,9 @@ def room_after(context: TaskContext, prompt: Prompt) -> int:
     return room
 
 
-def require_image(task: str, image: PreparedImage | None) -> PreparedImage:
-    if image is None:
-        raise RequestError(f"{task} needs an image")
-    return image
-
-
 def _ref_tokens(ref: SpatialRef, ids: PromptIds) -> list[Token]:
     """A point is x and y; a box is its centre's x and y, then its width and height in one token."""
-    if ids.coord is None or ids.size is None:
-        raise RequestError("this model takes no spatial references")
+    assert ids.coord is not None and ids.size is not None, "the task was to be checked"
     if len(ref) == 2:
         return [Token(ids.coord, (value,)) for value in ref]
     x_min, y_min, x_max, y_max = ref

@@ -7,23 +7,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from photon.errors import RequestError
+from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Prompt, Request, Sampling, Token
 from photon.results import FinishReason, Metrics, QueryResult
-from photon.tasks.checks import SpatialRef, check_refs, check_text, check_whole
+from photon.tasks.base import Task
+from photon.tasks.checks import SpatialRef, check_refs, check_stop, check_takes_refs, check_text, check_timeout, check_whole
 from photon.tasks.context import TaskContext
 from photon.tasks.logprobs import report_logprobs
 from photon.tasks.prompt import build_prompt, fill_template, room_after
 from photon.tasks.readers import Reader, ReasoningReader, TextReader
 from photon.tasks.reasoning import parse_reasoning, split_at_mark
-from photon.tasks.text import MAX_TOKENS, banned_in_answer, decode_answer
+from photon.tasks.text import MAX_TOKENS, banned_in_answer, read_answer, watch_stops
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryTask:
-    """`max_tokens` bounds the answer and `max_reasoning_tokens` what is thought before it; the context bounds both."""
+class QueryTask(Task):
+    """`max_tokens` bounds the answer and `max_reasoning_tokens` what is thought before it; the context bounds both.
+    The answer, but no thought, ends before the first of `stop`."""
 
     needs_grammar: ClassVar[bool] = False
 
@@ -32,21 +35,32 @@ class QueryTask:
     spatial_refs: Sequence[SpatialRef] = ()
     max_tokens: int = MAX_TOKENS
     max_reasoning_tokens: int = MAX_TOKENS
+    stop: str | Sequence[str] = ()
     sampling: Sampling = field(default_factory=Sampling)
+    timeout: float | None = None
 
     def __post_init__(self) -> None:
         check_text("question", self.question)
         check_whole("max_tokens", self.max_tokens, 1, 2**31)
         check_whole("max_reasoning_tokens", self.max_reasoning_tokens, 1, 2**31)
         object.__setattr__(self, "spatial_refs", check_refs(self.spatial_refs))
+        object.__setattr__(self, "stop", check_stop(self.stop))
+        check_timeout(self.timeout)
+
+    def check(self, recipe: Recipe, *, has_image: bool) -> None:
+        if self.spatial_refs and not has_image:
+            raise RequestError(f"spatial_refs need an image to refer to, got {self.spatial_refs!r} without one")
+        if recipe.templates.query.needs_image and not has_image:
+            raise RequestError(f"{recipe.name} answers only questions about an image, got None")
+        if self.reasoning and not recipe.can_reason:
+            raise RequestError(f"{recipe.name} cannot reason: ask with reasoning=False")
+        check_takes_refs(recipe, self.spatial_refs)
 
     def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
-        if self.spatial_refs and image is None:
-            raise RequestError("spatial_refs need an image to refer to")
+        self.check(context.recipe, has_image=image is not None)
         template = context.recipe.templates.query
         tail = template.reasoning_suffix if self.reasoning else template.answer_suffix
-        if tail is None or (self.reasoning and not context.recipe.can_reason):
-            raise RequestError(f"{context.recipe.name} cannot reason: ask with reasoning=False")
+        assert tail is not None
         body = fill_template(context, template, self.question, self.spatial_refs, tail)
         prompt = build_prompt(context, image, body)
         build = self._build_reasoning if self.reasoning else self._build_plain
@@ -62,6 +76,7 @@ class QueryTask:
             stop_ids=frozenset([context.recipe.ids.eos]),
             sampling=self.sampling,
             banned_ids=banned_in_answer(context.recipe),
+            stop_watch=watch_stops(context, self.stop),
         )
 
     def _build_reasoning(self, request_id: int, context: TaskContext, prompt: Prompt) -> Request:
@@ -82,10 +97,11 @@ class QueryTask:
                 limit=num_thoughts,
             ),
             answer_mark=ids.answer,
+            stop_watch=watch_stops(context, self.stop, ids.answer),
         )
 
     def reader(self, context: TaskContext) -> Reader:
-        return ReasoningReader(context) if self.reasoning else TextReader(context)
+        return ReasoningReader(context, self.stop) if self.reasoning else TextReader(context, self.stop)
 
     def parse(
         self,
@@ -96,10 +112,10 @@ class QueryTask:
         metrics: Metrics,
         image: Image | None = None,
     ) -> QueryResult:
-        """`tokens` without the stop token; `image` is the upright picture."""
         thoughts, answer = split_at_mark(tokens, context.recipe.ids.answer) if self.reasoning else ((), tokens)
+        text, finish_reason = read_answer(context, answer, self.stop, finish_reason)
         return QueryResult(
-            answer=decode_answer(context, answer),
+            answer=text,
             reasoning=parse_reasoning(context, thoughts) if self.reasoning else None,
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,

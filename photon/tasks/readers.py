@@ -6,39 +6,44 @@ that completes it; text leaves as soon as its characters are whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
 
 from photon.chunks import Chunk, ReasoningDelta, TextDelta
 from photon.request import Role, Token
 from photon.results import Box, Point
 from photon.tasks.context import TaskContext
 from photon.tasks.objects import complete_objects
+from photon.text.stops import StopFilter
+
+Found = TypeVar("Found", Point, Box)
 
 
 class Reader(Protocol):
-    def read(self, tokens: Iterable[Token]) -> list[Chunk]:
+    def read(self, tokens: Iterable[Token]) -> Sequence[Chunk]:
         """The chunks that these tokens complete."""
         ...
 
-    def end(self) -> list[Chunk]:
+    def end(self) -> Sequence[Chunk]:
         """What was held back; no token follows."""
         ...
 
 
 class TextReader:
-    """Text without the blanks around it: leading ones are dropped, others wait until a character follows."""
+    """Text up to the first stop string, without the blanks around it: leading ones are dropped, others wait until a
+    character follows."""
 
-    def __init__(self, context: TaskContext) -> None:
+    def __init__(self, context: TaskContext, stop: Sequence[str]) -> None:
         self._detokenizer = context.detokenizer()
+        self._stops = StopFilter(stop)
         self._has_begun = False
         self._blanks = ""
 
     def read(self, tokens: Iterable[Token]) -> list[Chunk]:
-        return self._deltas(self._detokenizer.push(token.id for token in tokens))
+        return self._deltas(self._stops.push(self._detokenizer.push(token.id for token in tokens)))
 
     def end(self) -> list[Chunk]:
-        return self._deltas(self._detokenizer.flush())
+        return self._deltas(self._stops.push(self._detokenizer.flush()) + self._stops.flush())
 
     def _deltas(self, text: str) -> list[Chunk]:
         if not self._has_begun:
@@ -55,9 +60,10 @@ class TextReader:
 class ReasoningReader:
     """Thoughts and the points among them until the answer mark, then the answer's text."""
 
-    def __init__(self, context: TaskContext) -> None:
+    def __init__(self, context: TaskContext, stop: Sequence[str]) -> None:
         ids = context.recipe.ids
         self._context = context
+        self._stop = stop
         self._mark, self._special = ids.answer, ids.known()
         self._borders = (ids.start_ground, ids.end_ground)
         self._thoughts = context.detokenizer()
@@ -74,13 +80,13 @@ class ReasoningReader:
         if self._answer is not None:
             return self._answer.read([token])
         if token.id == self._mark:
-            self._answer = TextReader(self._context)
+            self._answer = TextReader(self._context, self._stop)
             return self._finish_thought()
         if token.id in self._borders:
             return self._finish_thought()
         if len(token.value) == 1:
             self._values.append(token.value[0])
-            return [Point(*self._values[-2:])] if len(self._values) % 2 == 0 else []
+            return [Point(self._values[-2], self._values[-1])] if len(self._values) % 2 == 0 else []
         return self._thought(self._thoughts.push([] if token.id in self._special else [token.id]))
 
     def _finish_thought(self) -> list[Chunk]:
@@ -92,22 +98,35 @@ class ReasoningReader:
         return [ReasoningDelta(text)] if text else []
 
 
-class ObjectReader:
-    """Points or boxes: `make` builds one from an object's numbers and its score."""
+class ObjectReader(Generic[Found]):
+    """Points or boxes: `make` builds one from an object's numbers and its score. One that `repeats` an earlier one is
+    left out. `num_said` counts all."""
 
     def __init__(
-        self, roles: tuple[Role, ...], max_objects: int, make: Callable[[tuple[float, ...], float | None], Point | Box]
+        self,
+        roles: tuple[Role, ...],
+        max_objects: int,
+        make: Callable[[tuple[float, ...], float | None], Found],
+        repeats: Callable[[Found, Found], bool] | None = None,
     ) -> None:
-        self._roles, self._max_objects, self._make = roles, max_objects, make
-        self._num_objects = 0
+        self._roles, self._max_objects, self._make, self._repeats = roles, max_objects, make, repeats
+        self.num_said = 0
         self._open: list[Token] = []
+        self._found: list[Found] = []  # those that later ones might repeat
 
-    def read(self, tokens: Iterable[Token]) -> list[Chunk]:
+    def read(self, tokens: Iterable[Token]) -> list[Found]:
         self._open += tokens
-        whole = complete_objects(self._open, self._roles, self._max_objects - self._num_objects)
-        self._num_objects += len(whole)
+        whole = complete_objects(self._open, self._roles, self._max_objects - self.num_said)
+        self.num_said += len(whole)
         del self._open[: len(whole) * len(self._roles)]
-        return [self._make(numbers, score) for numbers, score in whole]
+        made = [self._make(numbers, score) for numbers, score in whole]
+        return made if self._repeats is None else [found for found in made if self._is_new(found, self._repeats)]
 
-    def end(self) -> list[Chunk]:
+    def end(self) -> list[Found]:
         return []
+
+    def _is_new(self, found: Found, repeats: Callable[[Found, Found], bool]) -> bool:
+        is_new = not any(repeats(found, earlier) for earlier in self._found)
+        if is_new:
+            self._found.append(found)
+        return is_new
