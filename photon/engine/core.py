@@ -8,7 +8,6 @@ and resolves the future. No stage waits for another call.
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -45,8 +44,6 @@ class EngineCore:
         device = choose_device(self.config.device, self.config.dtype)
         self._loaded = load_model(self.config, device)
         self._device = device
-        if not self.config.quiet:
-            print(f"photon: {self._loaded.context.recipe.name} on {device.describe()}", file=sys.stderr)
         scheduler = build_scheduler(self.config, self._loaded.model, device)
         self._ids = itertools.count(1)
         self._pending: set[Job] = set()

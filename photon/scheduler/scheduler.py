@@ -7,13 +7,16 @@ All calls come from one thread. Invariants P1 to P8 are listed in docs/pipeline.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 
 from photon.cache.pages import PagePool
 from photon.errors import NumericsError
 from photon.request import Request, Token
 from photon.runner.plan import Plan, Runner
 from photon.scheduler.admission import Admission
+from photon.scheduler.deadlines import Deadlines
 from photon.scheduler.sequence import Sequence
 from photon.scheduler.slots import Slots
 from photon.scheduler.step import Step
@@ -37,11 +40,19 @@ class Scheduler:
     """`depth` 1 commits each step before the next is launched, 2 while the next one's forward runs. Same outputs.
 
     `max_rows` sequences run at once, in contexts of up to `max_context` positions; a prefill takes at most
-    `max_prefill_tokens` positions of prompts, or one longer prompt.
+    `max_prefill_tokens` positions of prompts, or one longer prompt. `clock` is what deadlines are times of.
     """
 
     def __init__(
-        self, runner: Runner, pool: PagePool, *, max_rows: int, max_context: int, depth: int, max_prefill_tokens: int
+        self,
+        runner: Runner,
+        pool: PagePool,
+        *,
+        max_rows: int,
+        max_context: int,
+        depth: int,
+        max_prefill_tokens: int,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
         assert depth in (1, 2) and max_rows >= 1, (depth, max_rows)
         self._runner = runner
@@ -51,6 +62,8 @@ class Scheduler:
         self._admission = Admission(
             pool, max_rows=max_rows, max_context=max_context, max_prefill_tokens=max_prefill_tokens
         )
+        self._clock = clock
+        self._deadlines = Deadlines()
         self._slots = Slots()
         self._in_flight: deque[Step] = deque()  # launched and not committed, oldest first
         self._admitted: dict[int, Sequence] = {}  # by request id, from admission to release, zombies included
@@ -65,26 +78,21 @@ class Scheduler:
         """Take a request in. RequestError when it could never run: no other request notices."""
         assert request.id not in self._admitted, f"request id {request.id} is in use"
         self._admission.add(request)
+        self._deadlines.add(request.id, request.deadline)
 
     def cancel(self, request_id: int) -> Update | None:
         """End a request in whatever phase it is; None when it has ended already. It is in no step from here on."""
-        waiting = self._admission.withdraw(request_id)
-        if waiting is not None:
-            return waiting.finalize("cancelled")
-        sequence = self._admitted.get(request_id)
-        if sequence is None or sequence.is_finalized:
-            return None
-        update = sequence.finalize("cancelled")
-        self._release_if_done(sequence)
-        return update
+        return self._end(request_id, Sequence.cancel)
 
     def tick(self) -> list[Update]:
         """Launch the next forward, commit the step before it, then mask and sample the new one.
 
-        At most `depth - 1` steps are left in flight, so at depth 1 the new step is committed too.
+        At most `depth - 1` steps are left in flight, so at depth 1 the new step is committed too. Who is out of time
+        is in no new step.
         """
+        updates = self._end_late()
         step = self._launch_next()
-        updates = self._commit_down_to(1 if step else 0)
+        updates += self._commit_down_to(1 if step else 0)
         if step and step.plan.is_constrained:
             updates += self._mask_and_sample(step)
         return updates + self._commit_down_to(self._depth - 1)
@@ -107,8 +115,26 @@ class Scheduler:
             num_refs = sum(sequence in step.sequences for step in self._in_flight)
             assert sequence.inflight_refs == num_refs, f"P5: {sequence.inflight_refs} refs, in {num_refs} steps"
             assert num_refs or not sequence.is_finalized, f"P7: request {sequence.request.id} was not released"
+        assert len(self._deadlines) <= len(admitted) + self._admission.num_waiting, "a deadline outlives its request"
         self._admission.check_integrity(admitted, self._max_rows)
         self._pool.check_integrity()
+
+    def _end_late(self) -> list[Update]:
+        ended = [self._end(request_id, Sequence.expire) for request_id in self._deadlines.take_passed(self._clock())]
+        return [update for update in ended if update is not None]
+
+    def _end(self, request_id: int, end: Callable[[Sequence], Update]) -> Update | None:
+        """In line or admitted, from outside of any step; None when it has ended already."""
+        self._deadlines.discard(request_id)
+        waiting = self._admission.withdraw(request_id)
+        if waiting is not None:
+            return end(waiting)
+        sequence = self._admitted.get(request_id)
+        if sequence is None or sequence.is_finalized:
+            return None
+        update = end(sequence)
+        self._release_if_done(sequence)
+        return update
 
     def _launch_next(self) -> Step | None:
         """Prefill whoever can be admitted, else decode every row that may say more.
@@ -171,4 +197,5 @@ class Scheduler:
         """P7: a zombie still writes into its pages, so they stay its own until its last step is committed."""
         if sequence.is_finalized and sequence.inflight_refs == 0:
             self._admission.release(sequence)
+            self._deadlines.discard(sequence.request.id)
             del self._admitted[sequence.request.id]
