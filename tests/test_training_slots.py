@@ -317,7 +317,7 @@ def test_captions_by_hand(context: TaskContext) -> None:
     listed = "two bananas, a clock, a dog and an apple."
     # Bananas: mean (0.375, 0.325), top third and left of the middle: (0.375 * 3, 0.325 * 3) = (1.125, 0.975).
     placed = "two bananas at the top, a clock at the bottom, a dog in the middle and an apple on the right."
-    openers = ["An illustration of", "The picture shows", "There is"]
+    openers = ["An illustration of", "The picture shows", "There are"]
     assert captions_of(facts(), context) == {
         ("short", "A dog and two bananas."),
         *(("normal", f"{opener} {listed}") for opener in openers),

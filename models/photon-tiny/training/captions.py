@@ -5,7 +5,7 @@ from __future__ import annotations
 import phrases
 import torch
 from constants import constant
-from facts import Facts
+from facts import Facts, at
 from phrasebook import Phrasebook
 from phrases import MAX_COUNT
 from slots import Group, Slots, text_slot
@@ -33,7 +33,7 @@ def _pieces(facts: Facts, book: Phrasebook, kind: Tensor) -> Tensor:
     order = torch.where(leader, key, 99.0).argsort(1)[:, :MAX_GROUPS]
     num = leader.sum(1).clamp(max=MAX_GROUPS)
     num = torch.where(is_short, num.clamp(max=SHORT_GROUPS), num)
-    opener = _openers(book, kind)
+    opener = _openers(book, kind, counts.gather(1, order[:, :1])[:, 0] > 1)
     columns = [
         torch.stack([book.captions[k] * torch.ones_like(kind) for k in LENGTHS], 1).gather(1, kind[:, None]),
         opener[:, None],
@@ -60,12 +60,13 @@ def _pieces(facts: Facts, book: Phrasebook, kind: Tensor) -> Tensor:
     return torch.cat([pieces, torch.full((n, 1), book.end, device=device)], 1)
 
 
-def _openers(book: Phrasebook, kind: Tensor) -> Tensor:
+def _openers(book: Phrasebook, kind: Tensor, begins_with_several: Tensor) -> Tensor:
     out = torch.zeros_like(kind)
     for i, name in enumerate(LENGTHS):
         texts = phrases.CAPTION_OPENERS[name]
-        numbers = constant(tuple(book.literal.get(t, 0) for t in texts), kind.device)
-        out = torch.where(kind == i, numbers[torch.randint(len(texts), kind.shape, device=kind.device)], out)
+        forms = tuple((book.literal.get(t, 0), book.literal.get(phrases.PLURAL_OPENERS.get(t, t), 0)) for t in texts)
+        chosen = constant(forms, kind.device)[torch.randint(len(texts), kind.shape, device=kind.device)]
+        out = torch.where(kind == i, at(chosen, begins_with_several.long()), out)
     return out
 
 

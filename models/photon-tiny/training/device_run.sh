@@ -11,7 +11,10 @@ export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 mkdir -p "$STATE"
 reserve=30
 half=$((seconds - reserve)) # of the schedule: what is left for training
-train=(python3 models/photon-tiny/training/train.py --out "${OUT:-$STATE/out}" --seconds "$seconds" --reserve $reserve)
+gpus=$(nvidia-smi -L 2>/dev/null | wc -l || true)
+launch=(python3)
+[ "$gpus" -gt 1 ] && launch+=(-m torch.distributed.run --standalone --nproc-per-node "$gpus")
+train=("${launch[@]}" models/photon-tiny/training/train.py --out "${OUT:-$STATE/out}" --seconds "$seconds" --reserve $reserve)
 case $part in
 rehearsal) exec "${train[@]}" --state "$STATE/rehearsal.pt" --profile --evaluate-every 40 "$@" ;;
 first) exec "${train[@]}" --state "$STATE/state.pt" --total $((2 * half)) "$@" ;;

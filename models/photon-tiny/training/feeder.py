@@ -19,6 +19,7 @@ class Feeder:
     def __init__(self, make: Callable[[], Batch], *, on_gpu: bool, threads: int = 2, ahead: int = 4) -> None:
         self._make, self._ahead = make, ahead if on_gpu else 0
         self._own = threading.local()
+        self._device = torch.cuda.current_device() if on_gpu else None  # a new thread's would be the first GPU
         self._pool = ThreadPoolExecutor(threads)
         self._coming: deque[Future[Batch]] = deque()
 
@@ -41,6 +42,7 @@ class Feeder:
 
     def _make_on_own_stream(self) -> Batch:
         if not hasattr(self._own, "stream"):
+            torch.cuda.set_device(self._device)
             self._own.stream = torch.cuda.Stream()
         with torch.cuda.stream(self._own.stream):
             batch = self._make()

@@ -60,6 +60,7 @@ CAPTION_OPENERS = {
     "normal": ["An illustration of", "The picture shows", "There is"],
     "long": ["The picture shows", "This illustration shows"],
 }
+PLURAL_OPENERS = {"There is": "There are"}  # where the first that follows is several
 LARGEST = " The largest is{the}."
 
 
@@ -99,7 +100,7 @@ def literals() -> list[str]:
     sides = [text for side in SIDES for text in side]
     places = [text for row in PLACES for text in row]
     glue = [",", " and", ".", "Yes", "No", "nothing", "Nothing", "An empty picture."]
-    return sorted({*fixed, *openers, *sides, *places, *glue})
+    return sorted({*fixed, *openers, *PLURAL_OPENERS.values(), *sides, *places, *glue})
 
 
 def corpus_lines(vocabulary: Sequence[Mapping[str, Any]], seed: int = 0) -> list[str]:

@@ -1,4 +1,4 @@
-"""Trains photon-tiny for a given time on one GPU (or, for a rehearsal, a little on the CPU) and exports it.
+"""Trains photon-tiny for a given time on one or several GPUs (or, for a rehearsal, a little on the CPU) and exports it.
 
 The learning rate follows the wall clock: warm-up, level, then a straight line to zero over the last 40% of `--total`
 seconds, of which this run takes `--seconds`. `--resume` continues from a full state, or from exported weights alone.
@@ -27,6 +27,7 @@ from decoding import evaluate  # noqa: E402
 from feeder import Feeder  # noqa: E402
 from library import Library, load_library  # noqa: E402
 from losses import LOSS_NAMES, DenseHeads, slot_frame, text_losses, vision_losses, working_copy  # noqa: E402
+from peers import Peers  # noqa: E402
 from phrasebook import Phrasebook  # noqa: E402
 from questions import GROUND_OBJECTS, SLOT_LENGTHS  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
@@ -37,10 +38,10 @@ from photon.models.moondream.weights import named_tensors, random_init  # noqa: 
 
 WARM_UP = 300  # steps, after a cold or a weights-only start
 DECAY = 0.4  # the share of the time in which the rate falls to zero
-LOSS_WEIGHTS = {"coord": 1.0, "decision": 2.0, "forced": 0.02, "answer": 0.7, "caption": 0.7, "size": 0.5}
+LOSS_WEIGHTS = {"coord": 1.0, "decision": 2.0, "forced": 0.02, "answer": 1.5, "caption": 1.0, "size": 0.5}
 DENSE_WEIGHTS = ((0.0, 1.0), (0.7, 0.3))  # from this share of the time on
 BOX_WEIGHT = 3.0
-TILED_SHARE = (0.25, 0.6)  # at the start and from half of the time on
+TILED_SHARE = 0.6  # of the pictures, from half of the time on
 GROUNDED = sum(SLOT_LENGTHS[: len(GROUND_OBJECTS)])
 
 
@@ -70,8 +71,9 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--state", type=Path, help="where to leave the full state")
     parser.add_argument("--out", type=Path, required=True, help="folder for the exported weights and the log")
-    parser.add_argument("--batch", type=int, default=320, help="pictures a step")
+    parser.add_argument("--batch", type=int, default=320, help="pictures a step on each GPU")
     parser.add_argument("--rate", type=float, default=1.2e-3)
+    parser.add_argument("--tiled", type=float, default=0.25, help="share of tiled pictures at the start")
     parser.add_argument("--backdrops", type=int, default=3000)
     parser.add_argument("--evaluate-every", type=float, default=170, help="seconds")
     parser.add_argument("--pictures", type=int, default=24, help="pictures on each canvas of an evaluation")
@@ -88,6 +90,8 @@ class Trainer:
 
     def __init__(self, options: argparse.Namespace, started: float) -> None:
         self.o, self.started = options, started
+        self.clock = 0.0  # seconds of this run, the same in all processes
+        self.peers = Peers()
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.dtype = torch.bfloat16 if self.device == "cuda" else torch.float32
         config = json.loads((HERE.parent / "config.json").read_text())
@@ -99,8 +103,9 @@ class Trainer:
         tokenizer = Tokenizer.from_file(str(options.tokenizer))
         self.book = Phrasebook(tokenizer, self.library.vocabulary, config, self.device)
         self.t = self._start()
-        # Scenes differ from run to run of one schedule.
-        seed = options.seed + 7919 * self.t.step
+        self.peers.share([p.data for p in self._learnt()])
+        # Scenes differ from run to run of one schedule, and from process to process.
+        seed = options.seed + 7919 * self.t.step + 104729 * self.peers.rank
         torch.manual_seed(seed)
         self.rng = random.Random(seed)
         self.frame = slot_frame(self.c.text.prefix_attn, SLOT_LENGTHS, self.device)
@@ -114,6 +119,8 @@ class Trainer:
         self.say(f"loaded in {time.time() - started:.0f} s; {size:,} parameters")
 
     def say(self, line: str) -> None:
+        if not self.peers.is_first:
+            return
         line = f"{time.time() - self.started:6.0f}s {line}"
         print(line, flush=True)
         with (self.o.out / "log.txt").open("a") as log:
@@ -161,7 +168,10 @@ class Trainer:
     @property
     def progress(self) -> float:
         """The share of the schedule that is done, 0 to 1."""
-        return min(1.0, (self.t.elapsed + time.time() - self.started) / self.total)
+        return min(1.0, (self.t.elapsed + self.clock) / self.total)
+
+    def _learnt(self) -> list[Tensor]:
+        return [*self.t.parameters.values(), self.t.heads.noun, self.t.heads.box]
 
     def _make_batch(self) -> Batch:
         return make_batch(self.library, self.book, self.c.vision, self.rng, self._counts())
@@ -172,25 +182,26 @@ class Trainer:
 
     def run(self) -> None:
         last_evaluation, last_line, self.first_step = time.time(), time.time(), self.t.step
-        while time.time() - self.started < self.o.seconds - self.o.reserve:
+        while (now := self.peers.agree(time.time() - self.started)) < self.o.seconds - self.o.reserve:
+            self.clock = now
             losses = self.step()
             young = self.t.step - self.first_step in (1, 10, 50, 200)
             if young or time.time() - last_line > 20:
                 last_line = time.time()
                 self._report(losses)
-            if time.time() - last_evaluation > self.o.evaluate_every:
+            if self.peers.is_first and time.time() - last_evaluation > self.o.evaluate_every:
                 self.say("average " + self._evaluate(each=self.o.pictures))
                 last_evaluation = time.time()
 
     def _report(self, losses: dict[str, Tensor]) -> None:
         done = self.t.step - self.first_step
-        rate = done * self.o.batch / (time.time() - self.loop_started)
+        rate = done * self.o.batch * self.peers.count / (time.time() - self.loop_started)
         named = " ".join(f"{name} {float(value):.3f}" for name, value in losses.items())
         self.say(f"step {self.t.step} {rate:.0f} pictures/s progress {self.progress:.2f} {named}")
         assert all(bool(value.isfinite()) for value in losses.values()), "a loss is not finite"
 
     def _counts(self) -> tuple[int, int]:
-        low, high = TILED_SHARE
+        low, high = self.o.tiled, TILED_SHARE
         tiled = (
             round(self.o.batch * (low + (high - low) * min(1.0, 2 * self.progress)) / 8) * 8
             if self.o.batch >= 16
@@ -220,7 +231,8 @@ class Trainer:
         t.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self._clock("backward")
-        everything = [*t.parameters.values(), t.heads.noun, t.heads.box]
+        everything = self._learnt()
+        self.peers.average([p.grad for p in everything if p.grad is not None])
         torch.nn.utils.clip_grad_norm_(everything, 1.0)
         for group in t.optimizer.param_groups:
             group["lr"] = self._rate()
@@ -259,6 +271,12 @@ class Trainer:
 
     def finish(self) -> None:
         """State and weights first, the tables after: what matters is safe when the time runs out."""
+        if self.peers.is_first:
+            self._finish()
+        self.feeder.close()
+        self.peers.close()
+
+    def _finish(self) -> None:
         t = self.t
         t.elapsed += time.time() - self.started
         if self.o.state is not None:
@@ -276,7 +294,6 @@ class Trainer:
         self.say(f"exported the average of the weights; step {t.step}, {t.elapsed:.0f} s in all")
         self.say(f"final, average {self._evaluate(each=self.o.pictures)}")
         self.say(f"final, average, unseen style {self._evaluate(each=self.o.pictures, style='openmoji')}")
-        self.feeder.close()
 
 
 def main() -> None:
