@@ -57,7 +57,7 @@ def make_schedule(seed: int) -> Schedule:
     arrivals = []
     beginnings = _make_beginnings(rng)
     for _ in range(rng.randint(1, 12)):
-        tick = rng.choice([0, rng.randint(0, 25)])
+        tick = rng.choice([0, 0, rng.randint(0, 25)])
         cancelled_at = tick + rng.randint(0, 12) if rng.random() < 0.25 else None
         beginning = rng.choice(beginnings)
         arrivals.append(Arrival(tick, rng.choice(KINDS), rng.getrandbits(40), cancelled_at, beginning))
@@ -65,7 +65,7 @@ def make_schedule(seed: int) -> Schedule:
     return Schedule(
         seed=seed,
         page_size=page_size,
-        num_pages=rng.randint(20, 60) // page_size,
+        num_pages=rng.randint(*rng.choice([(20, 60), (20, 60), (10, 25)])) // page_size,
         max_rows=rng.randint(1, 5),
         max_context=rng.randint(15, 40),
         max_prefill_tokens=rng.randint(4, 40),
@@ -86,13 +86,14 @@ def solo_runs(seed: int) -> list[Outcome]:
 
 
 def _make_beginnings(rng: Random) -> list[Prompt | None]:
-    """None, and in half of the schedules some that are shared, or nearly: one picture behind other tokens, two pictures
+    """None, and in most schedules some that are shared, or nearly: one picture behind other tokens, two pictures
     in one place."""
     pictures = [_make_picture(rng) for _ in range(2)]
     beginnings: list[Prompt | None] = [None]
-    for _ in range(rng.choice([0, 0, 1, 2, 4])):
-        before = [Token(rng.randint(1, 2)) for _ in range(rng.randint(0, 2))]
-        span = ImageSpan(rng.choice(pictures), len(before), rng.choice([3, rng.randint(1, 9)]), block_start=0)
+    length = rng.randint(1, 9)
+    for _ in range(rng.choice([0, 1, 2, 2, 3])):
+        before = rng.choice([[], [Token(1)], [Token(1)], [Token(2)]])
+        span = ImageSpan(rng.choice(pictures), len(before), length, block_start=0)
         beginnings.append(Prompt((*before, *[Token(IMAGE_ID)] * span.length), (span,)))
     return beginnings
 

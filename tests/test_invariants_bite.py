@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
+from fake_runner import FakeRunner
 from schedules import run_schedule
 
-from photon.request import Token
+import photon.cache.prefix as prefix_module
+from photon.cache.prefix import PrefixIndex, PrefixKey, SharedPrefix
+from photon.request import PreparedImage, Prompt, Token
 from photon.runner.plan import RowMask
+from photon.scheduler.admission import Admission
 from photon.scheduler.scheduler import Scheduler
 from photon.scheduler.sequence import Sequence
 from photon.scheduler.step import Step
 from photon.scheduler.update import Update
 
 NUM_SEEDS = 40
+SHARING_SEEDS = 300  # most are never reached
 WRONG_TOKEN = "differs from its solo run"
+ANY_PICTURE = PreparedImage(np.zeros((1, 2, 2, 3), np.uint8), (1, 1), (2, 2))
 
 
-def run_seeds(scheduler_class: type[Scheduler] = Scheduler, *, is_strict: bool = True) -> None:
-    for seed in range(NUM_SEEDS):
+def run_seeds(
+    scheduler_class: type[Scheduler] = Scheduler, *, is_strict: bool = True, num_seeds: int = NUM_SEEDS
+) -> None:
+    for seed in range(num_seeds):
         run_schedule(seed, 2, scheduler_class, is_strict=is_strict)
 
 
@@ -114,6 +125,47 @@ def masks_left_out(step: Step, mask_words: int) -> tuple[list[RowMask], list[Upd
     return masks[1:], updates
 
 
+prefix_key, insert, leave, place = prefix_module._shareable, PrefixIndex.insert, PrefixIndex.leave, Admission._place
+
+
+def key_without_picture(prompt: Prompt) -> PrefixKey | None:
+    """Breaks P9: any picture in its place will do."""
+    key = prefix_key(prompt)
+    return key and replace(key, image=replace(key.image, image=ANY_PICTURE))
+
+
+def insert_without_holding(index: PrefixIndex, prefix: SharedPrefix, pages: Iterable[int]) -> None:
+    """Breaks P7: nobody holds the pages for the members in line."""
+    insert(index, prefix, pages)
+    index._pool.release(prefix.pages)
+
+
+def leave_and_let_go(index: PrefixIndex, prefix: SharedPrefix, *, was_admitted: bool) -> None:
+    """Breaks P7: the pages go with the first member that ends, though others may be copying from them."""
+    if prefix.pages:
+        index._release_pages(prefix)
+    leave(index, prefix, was_admitted=was_admitted)
+
+
+def place_and_build_at_once(admission: Admission, sequence: Sequence) -> None:
+    """Breaks P1: a member copies in the step that computes the prefix, before it is computed."""
+    place(admission, sequence)
+    if sequence.prefix is not None and sequence.prefix.is_pending:
+        admission._prefixes.insert(sequence.prefix, sequence.pages)
+
+
+def copy_nothing(runner: FakeRunner, pages: tuple[int, int], num_cells: int) -> list[tuple[int, int, int]]:
+    """A runner that leaves the copy out."""
+    return []
+
+
+def copy_late(runner: FakeRunner, pages: tuple[int, int], num_cells: int) -> list[tuple[int, int, int]]:
+    """A runner that queues the copy behind the forward: what the row wrote itself is lost."""
+    source, destination = pages
+    runner._queue.appendleft(partial(runner._pages.__setitem__, destination, runner._pages[source].copy()))
+    return []
+
+
 def test_the_unbroken_scheduler_passes() -> None:
     run_seeds()
     run_seeds(is_strict=False)
@@ -161,3 +213,36 @@ def test_a_neighbours_mask_comes_out_as_a_wrong_token(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Step, "build_masks", masks_by_position)
     with pytest.raises(AssertionError, match=WRONG_TOKEN):
         run_seeds(is_strict=False)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "broken"),
+    [
+        (prefix_module, "_shareable", key_without_picture),
+        (Admission, "_place", place_and_build_at_once),
+        (FakeRunner, "_copy", copy_nothing),
+        (FakeRunner, "_copy", copy_late),
+    ],
+)
+def test_sharing_wrongly_comes_out_as_a_wrong_token(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, broken: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(AssertionError, match=WRONG_TOKEN):
+        run_seeds(is_strict=False, num_seeds=SHARING_SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "message"),
+    [
+        ("insert", insert_without_holding, "held: "),
+        ("leave", leave_and_let_go, "P7: a step in flight|a step was launched, its prefix is not there"),
+        ("idle", lambda index: [], "every tick makes progress"),
+    ],
+)
+def test_holding_prefixes_wrongly_is_caught(
+    monkeypatch: pytest.MonkeyPatch, name: str, broken: Callable[..., object], message: str
+) -> None:
+    monkeypatch.setattr(PrefixIndex, name, broken)
+    with pytest.raises(AssertionError, match=message):
+        run_seeds(num_seeds=SHARING_SEEDS)

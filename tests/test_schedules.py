@@ -5,6 +5,8 @@ from collections import Counter
 import pytest
 from schedules import run_schedule, solo_runs
 
+from photon.cache.prefix import PrefixIndex, SharedPrefix
+
 NUM_SCHEDULES = 1000
 BATCH = 100
 
@@ -31,6 +33,28 @@ def test_the_schedules_reach_every_way_to_end() -> None:
     zombies = sum(run.scheduler.stats().num_zombie_rows for run in runs)
     prefills = [len(plan.rows) for run in runs for plan in run.runner.plans if plan.is_prefill]
     assert len(cancelled) >= 50 and zombies >= 50 and max(prefills) >= 3
+
+
+def test_the_schedules_share_prefixes_in_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that build on a prefix, by whether they copy a page, and whether anybody who runs has it (else its first
+    member has ended before them); and prefixes that are given up."""
+    ways: Counter[tuple[bool, bool] | str] = Counter()
+    match, evict = PrefixIndex.match, PrefixIndex.evict
+
+    def count_match(index: PrefixIndex, prefix: SharedPrefix) -> tuple[int, ...]:
+        pages = match(index, prefix)
+        ways[len(pages) < len(prefix.pages), prefix.is_idle] += 1
+        return pages
+
+    def count_evict(index: PrefixIndex, prefix: SharedPrefix) -> None:
+        ways["evicted"] += 1
+        evict(index, prefix)
+
+    monkeypatch.setattr(PrefixIndex, "match", count_match)
+    monkeypatch.setattr(PrefixIndex, "evict", count_evict)
+    for seed in range(3 * BATCH):
+        run_schedule(seed, 2)
+    assert len(ways) == 5 and min(ways.values()) >= 10, ways
 
 
 def test_at_depth_1_only_a_dead_end_makes_a_zombie() -> None:
