@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+logging.getLogger("photon").addHandler(logging.NullHandler())  # says nothing unless the program asks for it
+
 if TYPE_CHECKING:
     from photon.chunks import End, ReasoningDelta, TextDelta
     from photon.config import EngineConfig
     from photon.engine import AsyncEngine, Engine
-    from photon.engine.asks import Caption, Detect, PointAt, Query
+    from photon.engine.asks import Caption, Detect, Gaze, PointAt, Query
     from photon.errors import (
         ConfigError,
         ConstraintError,
+        DeadlineError,
         EngineError,
         ImageError,
         ModelError,
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
         Candidate,
         CaptionResult,
         DetectResult,
+        GazeResult,
         Grounding,
         Metrics,
         Point,
@@ -40,10 +45,11 @@ _HOMES = {
     "photon.config": ("EngineConfig",),
     "photon.chunks": ("End", "ReasoningDelta", "TextDelta"),
     "photon.engine": ("AsyncEngine", "Engine"),
-    "photon.engine.asks": ("Caption", "Detect", "PointAt", "Query"),
+    "photon.engine.asks": ("Caption", "Detect", "Gaze", "PointAt", "Query"),
     "photon.errors": (
         "ConfigError",
         "ConstraintError",
+        "DeadlineError",
         "EngineError",
         "ImageError",
         "ModelError",
@@ -56,6 +62,7 @@ _HOMES = {
         "Candidate",
         "CaptionResult",
         "DetectResult",
+        "GazeResult",
         "Grounding",
         "Metrics",
         "Point",
@@ -75,12 +82,15 @@ __all__ = [
     "CaptionResult",
     "ConfigError",
     "ConstraintError",
+    "DeadlineError",
     "Detect",
     "DetectResult",
     "End",
     "Engine",
     "EngineConfig",
     "EngineError",
+    "Gaze",
+    "GazeResult",
     "Grounding",
     "ImageError",
     "Metrics",

@@ -16,7 +16,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """Options of `Engine`. Every field is set by the user; None or "auto" means chosen at start and said on stderr.
+    """Options of `Engine`, set by the user. None or "auto" means chosen at start, as the engine's `repr` and log say.
 
     model             recipe name, folder (config.json, safetensors, tokenizer.json), file, or Hugging Face id
     revision          revision of a Hugging Face repository; None takes the recipe's
@@ -30,7 +30,6 @@ class EngineConfig:
     max_prefill_tokens  positions that one prefill launch takes at most (a longer prompt is taken alone)
     image_workers     threads that decode and crop pictures
     max_image_pixels  pictures with more pixels are refused
-    quiet             do not say model, device and dtype on stderr at start
     """
 
     model: str = "photon-tiny"
@@ -45,7 +44,6 @@ class EngineConfig:
     max_prefill_tokens: int = 4096
     image_workers: int = 2
     max_image_pixels: int = 50_000_000
-    quiet: bool = False
 
     @classmethod
     def from_options(cls, model: str | Path = "photon-tiny", **options: Any) -> EngineConfig:
@@ -70,8 +68,6 @@ class EngineConfig:
         _check_range("kv_bytes", self.kv_bytes, 1, 2**48)
         if self.num_pages is not None:
             _check_range("num_pages", self.num_pages, 1, 2**31 - 2)
-        if not isinstance(self.quiet, bool):
-            raise ConfigError(f"quiet must be True or False, got {self.quiet!r}")
         if not isinstance(self.revision, str | None):
             raise ConfigError(f"revision must be a name or None, got {self.revision!r}")
 

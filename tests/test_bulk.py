@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def engine(folder: Path) -> Iterator[Engine]:
-    made = Engine(folder, device="cpu", quiet=True)
+    made = Engine(folder, device="cpu")
     yield made
     made.close(drain=False)
 
@@ -73,7 +73,7 @@ def test_one_ask_may_be_submitted(engine: Engine) -> None:
 @pytest.mark.parametrize("wrong", ["hello", None, {"object": "x"}])
 def test_what_is_no_question_is_named_and_closing_still_works(engine: Engine, wrong: Any) -> None:
     for call in (lambda: engine.submit(wrong), lambda: engine.run([wrong])):
-        with pytest.raises(RequestError, match="Caption, Query, PointAt, Detect or a task, got"):
+        with pytest.raises(RequestError, match="Caption, Query, PointAt, Detect, Gaze or a task, got"):
             call()
     engine.close()
 
@@ -123,7 +123,7 @@ def test_a_long_list_keeps_little_in_flight() -> None:
 
 def test_asyncio_runs_many(folder: Path, engine: Engine) -> None:
     async def work() -> list[Any]:
-        async with AsyncEngine(folder, device="cpu", quiet=True) as asynchronous:
+        async with AsyncEngine(folder, device="cpu") as asynchronous:
             return await asynchronous.run(ASKS)
 
     assert all(same(a, b) for a, b in zip(asyncio.run(work()), engine.run(ASKS), strict=True))

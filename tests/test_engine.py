@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ def start(folder: Path) -> Iterator[Callable[..., Engine]]:
     engines: list[Engine] = []
 
     def make(model: Path = folder, **options: Any) -> Engine:
-        engines.append(Engine(model, device="cpu", **{"quiet": True, **options}))
+        engines.append(Engine(model, device="cpu", **options))
         return engines[-1]
 
     yield make
@@ -119,14 +120,13 @@ def test_pixel_limit_names_both_numbers(start: Callable[..., Engine]) -> None:
         ({"device": "tpu"}, "tpu"),
         ({"device": None}, "got 'None'"),
         ({"device": "cuda:one"}, "cuda:one"),
-        ({"quiet": "no"}, "quiet .* 'no'"),
         ({"revision": 5}, "revision .* got 5"),
         ({"kv_bytes": 10}, "kv_bytes=10"),
     ],
 )
 def test_wrong_options_are_named(folder: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        Engine(folder, **{"device": "cpu", "quiet": True, **options})
+        Engine(folder, **{"device": "cpu", **options})
 
 
 def test_cuda_is_not_silently_replaced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,10 +135,16 @@ def test_cuda_is_not_silently_replaced(folder: Path, monkeypatch: pytest.MonkeyP
         Engine(folder, device="cuda")
 
 
-def test_device_and_dtype_are_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Engine(folder, device="cpu").close()
-    out, err = capsys.readouterr()
-    assert out == "" and "cpu" in err and "float32" in err
+def test_an_engine_says_what_it_is(start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, dying = start(dtype="bfloat16"), start()
+    said = rf"<Engine {engine.config.model.split('/')[-1]} on cpu \(\d+ threads\), bfloat16, "
+    assert re.fullmatch(said + "running>", repr(engine))
+    engine.close()
+    assert re.fullmatch(said + "closed>", repr(engine))
+    monkeypatch.setattr(ModelRunner, "launch", lambda *_: 1 / 0)
+    with pytest.raises(EngineError):
+        dying.query(None, "x")
+    assert dying.state == "dead" and repr(dying).endswith("float32, dead>")
 
 
 def test_wrong_parameters_are_named(start: Callable[..., Engine]) -> None:
@@ -250,7 +256,7 @@ def test_logits_that_are_not_finite_fail_their_request(
 
 
 def test_closing_waits_for_what_was_submitted(folder: Path) -> None:
-    with Engine(folder, device="cpu", quiet=True) as engine:
+    with Engine(folder, device="cpu") as engine:
         futures = [engine.submit(*pair) for pair in mixed_tasks(12)]
     assert all(future.done() and future.exception() is None for future in futures)
     with pytest.raises(EngineError, match="closed"):
@@ -260,7 +266,7 @@ def test_closing_waits_for_what_was_submitted(folder: Path) -> None:
 def test_leaving_by_an_error_fails_what_is_pending(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_steps(monkeypatch, 0.05)
     futures: list[Future[Any]] = []
-    with pytest.raises(KeyboardInterrupt), Engine(folder, device="cpu", quiet=True) as engine:
+    with pytest.raises(KeyboardInterrupt), Engine(folder, device="cpu") as engine:
         futures += [
             engine.submit(QueryTask(question="q", max_tokens=200, sampling=Sampling(temperature=100.0)))
             for _ in range(3)

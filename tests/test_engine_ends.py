@@ -40,7 +40,7 @@ def start(folder: Path) -> Iterator[Callable[..., Engine]]:
     engines: list[Engine] = []
 
     def make(**options: Any) -> Engine:
-        engines.append(Engine(folder, device="cpu", quiet=True, **options))
+        engines.append(Engine(folder, device="cpu", **options))
         return engines[-1]
 
     yield make

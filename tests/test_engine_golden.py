@@ -101,7 +101,7 @@ def check(result: Any, expected: Any, kind: str) -> None:
 @pytest.fixture(scope="module", params=[(name, depth) for name in SETS for depth in (1, 2)], ids=str)
 def engine(request: pytest.FixtureRequest) -> Iterator[tuple[Engine, str]]:
     name, depth = request.param
-    with Engine(DATA / name, device="cpu", pipeline_depth=depth, max_batch_size=8, quiet=True) as made:
+    with Engine(DATA / name, device="cpu", pipeline_depth=depth, max_batch_size=8) as made:
         yield made, name
 
 
@@ -132,3 +132,16 @@ def test_in_one_batch(engine: tuple[Engine, str], monkeypatch: pytest.MonkeyPatc
     for case, future in zip(cases, futures, strict=True):
         check(future.result(300), case[2], case[3])
     assert max(num_rows) == 8, f"steps of at most {max(num_rows)} rows are not one batch"
+
+
+def test_all_names_of_a_picture_in_one_call(engine: tuple[Engine, str]) -> None:
+    made, name = engine
+    for picture in PICTURES:
+        said = json.loads((DATA / name / "expected.json").read_text())[picture]
+        for task, places, kind in (
+            (DetectTask(object=tuple(said["detect"]), max_objects=6), said["detect"], "boxes"),
+            (PointTask(object=tuple(said["point"]), max_objects=8), said["point"], "points"),
+        ):
+            result = made.submit(task, DATA / name / f"{picture}.png").result(60)
+            check(result, [place for of_name in places.values() for place in of_name], kind)
+            assert [found.label for found in result] == [label for label in places for _ in places[label]]

@@ -44,7 +44,7 @@ def test_image_features(name: str, dtype: torch.dtype, tolerance: float) -> None
 @pytest.mark.parametrize("name", SETS)
 def test_golden_answers_in_float32(name: str, depth: int) -> None:
     cases = golden_cases(name)
-    with Engine(DATA / name, device="cuda", dtype="float32", pipeline_depth=depth, quiet=True) as engine:
+    with Engine(DATA / name, device="cuda", dtype="float32", pipeline_depth=depth) as engine:
         for case in cases:
             check(start(engine, name, case).result(60), case[2], case[3])
         futures = [start(engine, name, case) for case in cases]

@@ -24,7 +24,7 @@ LIMIT = 12
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     seed, depth = request.param
     folder = write_tiny_model(tmp_path_factory.mktemp("tiny"), seed=seed)
-    with Engine(folder, device="cpu", pipeline_depth=depth, max_batch_size=4, page_size=4, quiet=True) as made:
+    with Engine(folder, device="cpu", pipeline_depth=depth, max_batch_size=4, page_size=4) as made:
         yield made
 
 

@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=[1, 2], ids=lambda depth: f"depth {depth}")
 def engine(request: pytest.FixtureRequest, folder: Path) -> Iterator[Engine]:
-    with Engine(folder, device="cpu", pipeline_depth=request.param, max_batch_size=4, page_size=4, quiet=True) as made:
+    with Engine(folder, device="cpu", pipeline_depth=request.param, max_batch_size=4, page_size=4) as made:
         yield made
 
 

@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def engine(folder: Path) -> Iterator[Engine]:
-    made = Engine(folder, device="cpu", quiet=True)
+    made = Engine(folder, device="cpu")
     yield made
     made.close(drain=False)
 
@@ -40,7 +40,7 @@ def eager(tmp_path: Path) -> Iterator[Engine]:
     weights = load_file(file)
     weights["model.text.lm_head.bias"][0] = -100.0
     save_file(weights, file)
-    with Engine(tmp_path, device="cpu", quiet=True) as made:
+    with Engine(tmp_path, device="cpu") as made:
         yield made
 
 
@@ -118,7 +118,7 @@ def test_a_closed_stream_stops_the_work(engine: Engine, monkeypatch: pytest.Monk
 
 def test_a_stream_of_a_closed_engine_ends_with_the_reason(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_steps(monkeypatch, 0.02)
-    engine = Engine(folder, device="cpu", quiet=True)
+    engine = Engine(folder, device="cpu")
     stream = engine.query(PICTURE, "on and on", temperature=100.0, seed=1, max_tokens=200, stream=True)
     next(stream)
     engine.close(drain=False)
@@ -128,7 +128,7 @@ def test_a_stream_of_a_closed_engine_ends_with_the_reason(folder: Path, monkeypa
 
 def run(folder: Path, work: Any) -> Any:
     async def inside() -> Any:
-        async with AsyncEngine(folder, device="cpu", quiet=True) as engine:
+        async with AsyncEngine(folder, device="cpu") as engine:
             return await work(engine)
 
     return asyncio.run(inside())

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import photon
-from photon.cli.output import console
+from photon.cli.output import console, say
 
 
 def show_figures(folder: Path, *, model: str, device: str, dtype: str, limit: int | None, as_json: bool) -> None:
@@ -18,6 +18,7 @@ def show_figures(folder: Path, *, model: str, device: str, dtype: str, limit: in
 
     questions = read_questions(folder, limit=limit)
     with photon.Engine(model, device=device, dtype=dtype, max_batch_size=16) as engine:
+        say(engine.description)
         figures = evaluate(engine, questions)
     if as_json:
         print(json.dumps({"folder": str(folder), "model": model, "figures": [asdict(f) for f in figures]}))

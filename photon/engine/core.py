@@ -194,10 +194,10 @@ class EngineCore:
             job.settle_cancelled()
         if job.future.cancelled() or job.future.exception() is not None:
             self._ticker.send(Cancel(tuple(branch.id for branch in job.branches)))
+        log_end(job)
         with self._idle:
             self._pending.discard(job)
             self._idle.notify_all()
-        log_end(job)
 
     def _fail_pending(self) -> None:
         """On the tick thread, which has ended: whoever is waited for hears it now, wherever the job has got to."""

@@ -6,6 +6,7 @@ The network is used only for a recipe with a repository or for an id that the us
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from photon.config import hub_offline
 from photon.datadir import models_dir
 from photon.errors import ModelError
 from photon.models.recipes import Recipe, find_recipe, list_recipes, load_recipe, recipe_from_config
+
+logger = logging.getLogger("photon.models")
 
 PATTERNS = ["*.safetensors", "*.safetensors.index.json", "config.json", "tokenizer.json"]
 
@@ -51,6 +54,8 @@ def _from_recipe(recipe: Recipe, revision: str | None) -> ModelSource:
             raise ModelError(f"{recipe.name} is bundled and has no revision {revision!r}")
         folder = models_dir() / recipe.name
     else:
+        if not recipe.verified:
+            logger.warning("no source names %s at revision %s for %s", recipe.repository, revision, recipe.name)
         folder = _fetch(recipe.repository, revision)
     tokenizer = folder / "tokenizer.json"
     if recipe.tokenizer_repository is not None:
@@ -96,6 +101,7 @@ def _existing(path: Path) -> Path:
 def _fetch(repository: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
 
+    logger.info("getting %s at revision %s from Hugging Face or its cache", repository, revision or "main")
     try:
         folder = snapshot_download(
             repository, revision=revision, allow_patterns=PATTERNS, local_files_only=hub_offline()
