@@ -1,6 +1,7 @@
 """Drawings of several objects: colours by name, plates that can all be read, scores when asked for, at every size."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,22 @@ def test_objects_of_one_name_have_one_colour() -> None:
     assert all(num_pixels(unnamed, color) > 100 for color in COLORS[:3])
     named = draw_points(GRAY, [Point(0.2, 0.2), Point(0.8, 0.8)], "mug")
     assert num_pixels(named, COLORS[0]) > 100 and num_pixels(named, COLORS[1]) == 0
+
+
+def test_objects_are_named_by_their_own_labels() -> None:
+    labels = ["mug", "plate", "mug"]
+    places = [(0.1, 0.2), (0.4, 0.2), (0.7, 0.2)]
+    points, boxes = [Point(x, y) for x, y in places], [Box(x, y, x + 0.1, y + 0.2) for x, y in places]
+    named_points = [replace(point, label=name) for point, name in zip(points, labels, strict=True)]
+    named_boxes = [replace(box, label=name) for box, name in zip(boxes, labels, strict=True)]
+    for bare, named in (
+        (PointResult(tuple(points), image=GRAY, **SHARED), PointResult(tuple(named_points), image=GRAY, **SHARED)),
+        (DetectResult(tuple(boxes), image=GRAY, **SHARED), DetectResult(tuple(named_boxes), image=GRAY, **SHARED)),
+    ):
+        assert not changed(named.draw(), bare.draw(labels)).any() and changed(named.draw(), bare.draw()).any()
+        for label in ("cup", ["a", "b", "c"]):
+            assert not changed(named.draw(label), bare.draw(label)).any(), "a label that is given goes first"
+        assert not changed(named.draw(""), bare.draw()).any(), "an empty one names nothing"
 
 
 def test_as_many_labels_as_objects() -> None:

@@ -36,7 +36,7 @@ def stream(task: Task, tokens: list[Token], seed: int) -> list[Chunk]:
         step = rng.randint(1, 4)
         chunks += reader.read(tokens[at : at + step])
         at += step
-    return chunks + reader.end()
+    return [*chunks, *reader.end()]
 
 
 def said(chunks: list[Chunk], kind: type[TextDelta] | type[ReasoningDelta]) -> str:
@@ -68,7 +68,7 @@ def test_text_joined_is_the_whole_text(words: str, seed: int) -> None:
 
 def test_no_chunk_ends_in_half_a_character() -> None:
     reader = CaptionTask().reader(context())
-    chunks = [c for token in text("é🚀") for c in reader.read([token])] + reader.end()
+    chunks = [*(c for token in text("é🚀") for c in reader.read([token])), *reader.end()]
     assert chunks == [TextDelta("é"), TextDelta("🚀")]
 
 
@@ -117,3 +117,45 @@ def test_points_streamed_are_the_points_parsed(seed: int) -> None:
     task = PointTask(object="x", max_objects=5)
     whole = task.parse(context(), tuple(tokens), "length", metrics=Metrics())
     assert stream(task, tokens, seed + 100) == list(whole.points)
+
+
+def box_tokens(box: tuple[float, float, float, float], score: float = 0.5) -> list[Token]:
+    x_min, y_min, x_max, y_max = box
+    return [
+        Token(5, ((x_min + x_max) / 2,), score),
+        coordinate((y_min + y_max) / 2),
+        Token(6, (x_max - x_min, y_max - y_min)),
+    ]
+
+
+def test_a_box_said_again_is_left_out_and_counts() -> None:
+    """Quarters of a second box's place: overlaps of 1/3 and 1/7 with the first, by hand."""
+    said_boxes = [(0, 0, 0.5, 0.5), (0.25, 0, 0.75, 0.5), (0.25, 0.25, 0.75, 0.75), (0, 0, 0.5, 0.5)]
+    tokens = [token for box in said_boxes for token in box_tokens(box)]
+    kept = {None: [0, 1, 2, 3], 1: [0, 1, 2], 0.34: [0, 1, 2], 0.33: [0, 2], 0.15: [0, 2], 0.14: [0]}
+    for duplicate_iou, expected in kept.items():
+        task = DetectTask(object="x", max_objects=4, duplicate_iou=duplicate_iou)
+        whole = task.parse(context(), tuple(tokens), "stop", metrics=Metrics())
+        assert [(b.x_min, b.y_min, b.x_max, b.y_max) for b in whole] == [said_boxes[i] for i in expected]
+        assert whole.truncated and len(whole.token_ids) == 12, "four were said"
+        assert [stream(task, tokens, seed) for seed in range(4)] == [list(whole.boxes)] * 4
+
+
+def test_boxes_that_are_kept_are_those_of_a_plain_search() -> None:
+    """10,000 random answers, with corners on a grid so that overlaps come often; areas are counted in cells."""
+    rng = random.Random(0)
+    num_left_out = 0
+    for _ in range(10_000):
+        corners = [sorted(rng.sample(range(5), 2)) + sorted(rng.sample(range(5), 2)) for _ in range(rng.randint(0, 7))]
+        limit = rng.choice([0.1, 0.25, 0.5, 0.75, 1.0])
+        cells = [{(x, y) for x in range(a, b) for y in range(c, d)} for a, b, c, d in corners]
+        kept: list[int] = []
+        for i, mine in enumerate(cells):
+            if all(len(mine & cells[k]) < limit * len(mine | cells[k]) for k in kept):
+                kept.append(i)
+        tokens = [token for a, b, c, d in corners for token in box_tokens((a / 4, c / 4, b / 4, d / 4))]
+        task = DetectTask(object="x", max_objects=9, duplicate_iou=limit)
+        found = task.parse(context(), tuple(tokens), "stop", metrics=Metrics()).boxes
+        assert [[4 * b.x_min, 4 * b.x_max, 4 * b.y_min, 4 * b.y_max] for b in found] == [corners[k] for k in kept]
+        num_left_out += len(corners) - len(kept)
+    assert num_left_out > 5000

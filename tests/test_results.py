@@ -49,6 +49,74 @@ def test_from_center_is_cut_at_the_edges() -> None:
         Box.from_center(0.5, 0.5, width=NAN, height=0.5)
 
 
+def test_iou_by_hand() -> None:
+    box = Box(0.0, 0.0, 0.5, 0.5, 0.9, "mug")
+    assert box.iou(Box(0.25, 0.0, 0.75, 0.5)) == 0.125 / 0.375
+    assert box.iou(Box(0.0, 0.0, 1.0, 1.0)) == Box(0.0, 0.0, 1.0, 1.0).iou(box) == 0.25
+    assert box.iou(Box(0.0, 0.0, 0.5, 0.5)) == 1.0
+    assert box.iou(Box(0.5, 0.0, 1.0, 0.5)) == box.iou(Box(0.75, 0.75, 1.0, 1.0)) == 0.0, "an edge has no area"
+    line, place = Box(0.0, 0.25, 0.5, 0.25), Box(0.25, 0.25, 0.25, 0.25)
+    assert box.iou(line) == line.iou(box) == line.iou(place) == line.iou(Box(0.0, 0.25, 0.25, 0.25)) == 0.0
+    assert line.iou(line) == place.iou(place) == 1.0
+
+
+def test_iou_of_ten_thousand_pairs_by_counting_cells() -> None:
+    """Corners on a grid of 16 by 16: areas are numbers of cells."""
+    rng = np.random.default_rng(0)
+    xs, ys = np.sort(rng.integers(0, 17, (2, 10_000, 2, 2)))
+    columns, rows = ((low[..., :1] <= np.arange(16)) & (np.arange(16) < low[..., 1:]) for low in (xs, ys))
+    cells = rows[..., :, None] & columns[..., None, :]
+    both, either = cells.all(axis=1).sum(axis=(1, 2)), cells.any(axis=1).sum(axis=(1, 2))
+    assert 1000 < (both > 0).sum() < 9000 and (either == 0).any()
+    for i in range(10_000):
+        a, b = (Box(xs[i, k, 0] / 16, ys[i, k, 0] / 16, xs[i, k, 1] / 16, ys[i, k, 1] / 16) for k in (0, 1))
+        expected = both[i] / either[i] if either[i] else float(a == b)
+        assert a.iou(b) == b.iou(a) == pytest.approx(expected, abs=1e-12)
+        assert a.iou(a) == 1.0
+
+
+def test_labels_are_compared_printed_and_drawn() -> None:
+    box = Box(0, 0, 1, 1, 0.5, "mug")
+    assert box != replace(box, label="plate") and box == replace(box, label="mug")
+    assert "label='mug'" in repr(box) and "label='mug'" in repr(Point(0, 0, label="mug"))
+    assert Box.from_center(0.5, 0.5, width=1, height=1, score=0.5, label="mug") == box
+
+
+def test_metrics_of_a_call_of_several_requests() -> None:
+    """One was admitted after 5 + 2 ms and spoke from 10 to 37; the other after 6 + 2 and from 9 to 34."""
+    early = Metrics(
+        queue_ms=5,
+        image_ms=2,
+        prefill_ms=3,
+        time_to_first_token_ms=10,
+        decode_ms=27,
+        total_ms=38,
+        prompt_tokens=100,
+        output_tokens=7,
+    )
+    late = Metrics(
+        queue_ms=6,
+        image_ms=2,
+        prefill_ms=1,
+        time_to_first_token_ms=9,
+        decode_ms=25,
+        total_ms=36,
+        prompt_tokens=101,
+        output_tokens=4,
+    )
+    joined = Metrics(
+        queue_ms=5,
+        image_ms=2,
+        prefill_ms=2,
+        time_to_first_token_ms=9,
+        decode_ms=28,
+        total_ms=38,
+        prompt_tokens=201,
+        output_tokens=11,
+    )
+    assert Metrics.join([early, late]) == Metrics.join([late, early]) == joined
+
+
 def test_pixels() -> None:
     assert Point(0.0, 0.0).to_pixels(640, 480) == (0, 0)
     assert Point(0.5, 0.25).to_pixels(640, 480) == (320, 120)
@@ -78,6 +146,14 @@ def test_frozen_and_compared_by_what_they_say() -> None:
             {"objects": [{"x_min": 0.1, "y_min": 0.2, "x_max": 0.3, "y_max": 0.4}]},
         ),
         (
+            PointResult((Point(0.5, 0.25, 0.9, "mug"), Point(0, 1)), **SHARED),
+            {"points": [{"x": 0.5, "y": 0.25, "label": "mug"}, {"x": 0, "y": 1}]},
+        ),
+        (
+            DetectResult((Box(0.1, 0.2, 0.3, 0.4, 0.9, "mug"),), **SHARED),
+            {"objects": [{"x_min": 0.1, "y_min": 0.2, "x_max": 0.3, "y_max": 0.4, "label": "mug"}]},
+        ),
+        (
             QueryResult("Two.", Reasoning("One, two.", (Grounding(0, 3, (Point(0.5, 0.25),)),)), **SHARED),
             {
                 "answer": "Two.",
@@ -88,7 +164,7 @@ def test_frozen_and_compared_by_what_they_say() -> None:
             },
         ),
     ],
-    ids=["caption", "query", "point", "detect", "reasoning"],
+    ids=["caption", "query", "point", "detect", "labelled points", "labelled boxes", "reasoning"],
 )
 def test_json_shape(result, expected) -> None:
     said = json.loads(json.dumps(result.to_dict(), allow_nan=False))

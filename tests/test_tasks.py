@@ -217,6 +217,12 @@ def test_a_prompt_too_long_is_refused_with_both_numbers(context: TaskContext, ta
         (lambda: DetectTask(object=None), "object .* got None"),  # type: ignore[arg-type]
         (lambda: DetectTask(object="a", max_objects=0), r"max_objects must be a whole number in \[1, 1000\], got 0"),
         (lambda: PointTask(object="a", max_objects=1001), "max_objects .* got 1001"),
+        (lambda: DetectTask(object="a", duplicate_iou=0), r"duplicate_iou must be .* in \(0, 1\], or None, got 0"),
+        (lambda: DetectTask(object="a", duplicate_iou=1.01), "duplicate_iou .* got 1.01"),
+        (lambda: DetectTask(object="a", duplicate_iou=-0.5), "duplicate_iou .* got -0.5"),
+        (lambda: DetectTask(object="a", duplicate_iou=float("nan")), "duplicate_iou .* got nan"),
+        (lambda: DetectTask(object="a", duplicate_iou=True), "duplicate_iou .* got True"),
+        (lambda: DetectTask(object="a", duplicate_iou="0.5"), "duplicate_iou .* got '0.5'"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_values_are_refused_when_the_task_is_made(make: type, message: str) -> None:
