@@ -1,220 +1,224 @@
-"""The command line: what goes to stdout and stderr, exit codes, drawings. The engine is a fake that records calls."""
+"""The command line: what goes to stdout and stderr, exit codes, flags. The engine is a fake that records asks."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from PIL import Image
+from cli_fake import OPENED, FakeEngine, fake  # noqa: F401
 
 import photon
+from photon import Caption, Detect, Gaze, PointAt, Query
 from photon.cli.main import run
-from photon.errors import ConfigError, ConstraintError, EngineError, ImageError, ModelError, NumericsError, RequestError
-from photon.models.recipes import list_recipes, load_recipe
-from photon.results import (
-    Box,
-    CaptionResult,
-    DetectResult,
-    Metrics,
-    Point,
-    PointResult,
-    QueryResult,
-    Reasoning,
+from photon.errors import (
+    ConfigError,
+    ConstraintError,
+    DeadlineError,
+    EngineError,
+    ModelError,
+    NumericsError,
+    RequestError,
 )
+from photon.models.recipes import list_recipes, load_recipe
+from photon.request import Sampling
+from photon.results import Box
 
-PICTURE = Image.new("RGB", (640, 480), (90, 90, 90))
-SHARED: dict[str, Any] = {
-    "token_ids": (5, 6, 0),
-    "finish_reason": "stop",
-    "metrics": Metrics(total_ms=1.5),
-    "image": PICTURE,
-}
-BOXES = (Box(0.25, 0.5, 0.5, 1.0, 0.97), Box(0.0, 0.0, 0.1, 0.1, 0.5))
-
-
-class FakeEngine:
-    """Answers at once; an image named `bad` is none."""
-
-    calls: ClassVar[list[tuple]] = []
-    raises: ClassVar[BaseException | None] = None
-    boxes: ClassVar[tuple[Box, ...]] = BOXES
-
-    def __init__(self, model: str, **options: Any) -> None:
-        self.calls.append(("open", model, options))
-
-    def __enter__(self) -> "FakeEngine":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.calls.append(("close",))
-
-    def _note(self, *call: Any, **options: Any) -> None:
-        self.calls.append((*call, options))
-        if self.raises is not None:
-            raise self.raises
-        if "bad" in call[1]:
-            raise ImageError(f"{call[1]}: empty")
-
-    def caption(self, image: str, length: str = "normal") -> CaptionResult:
-        self._note("caption", image, length=length)
-        return CaptionResult("Two “cats”, 猫.", **SHARED)
-
-    def query(self, image: str, question: str, *, reasoning: bool = False) -> QueryResult:
-        self._note("query", image, question, reasoning=reasoning)
-        return QueryResult("Two.", Reasoning("One and one.") if reasoning else None, **SHARED)
-
-    def point(self, image: str, object: str, *, max_objects: int = 50) -> PointResult:
-        self._note("point", image, object, max_objects=max_objects)
-        return PointResult((Point(0.5, 0.25, 0.75),), **SHARED)
-
-    def detect(self, image: str, object: str, *, max_objects: int = 50) -> DetectResult:
-        self._note("detect", image, object, max_objects=max_objects)
-        return DetectResult(self.boxes, **{**SHARED, "finish_reason": "length" if max_objects == 2 else "stop"})
-
-
-@pytest.fixture(autouse=True)
-def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeEngine]:
-    monkeypatch.setitem(photon.__dict__, "Engine", FakeEngine)  # the real one is never imported
-    monkeypatch.setattr(FakeEngine, "calls", [])
-    return FakeEngine
+Capture = pytest.CaptureFixture[str]
 
 
 def words(line: str) -> list[str]:
     return line.split()
 
 
-def test_detect_for_people(fake: type[FakeEngine], capsys: pytest.CaptureFixture[str]) -> None:
+# --- for people
+
+
+def test_detect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a [b].png").touch()
     assert run(["detect", "a [b].png", "ripe banana"]) == 0
     out, err = capsys.readouterr()
-    lines = [words(line) for line in out.splitlines() if line.strip()]
-    assert " ".join(lines[0]) == "ripe banana in a [b].png (640 x 480 pixels)"
-    assert lines[1] == ["#", "left", "top", "right", "bottom", "score"]
-    assert lines[3:] == [["1", "160", "240", "320", "480", "0.97"], ["2", "0", "0", "64", "48", "0.50"]]
-    assert err == ""
-    assert fake.calls == [
-        ("open", "photon-tiny", {"device": "auto"}),
-        ("detect", "a [b].png", "ripe banana", {"max_objects": 50}),
-        ("close",),
+    lines = out.splitlines()
+    assert lines[0] == "ripe banana in a [b].png (640 x 480 pixels)"
+    assert [words(line) for line in lines[1:]] == [
+        ["#", "left", "top", "right", "bottom", "score"],
+        ["1", "160", "240", "320", "480", "0.97"],
+        ["2", "0", "0", "64", "48", "0.50"],
     ]
+    assert len({len(line) for line in lines[1:]}) == 1, "columns are aligned"
+    assert err == OPENED
+    assert FakeEngine.opened == [("photon-tiny", {"device": "auto"})] and FakeEngine.num_closed == 1
 
 
-def test_nothing_found_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_objects_are_named(capsys: Capture) -> None:
+    assert run(["detect", "a.png", "banana", "--also", "plate", "--also", "cup"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("banana, plate, cup in a.png (")
+    assert [words(line)[-1] for line in lines[1:]] == ["object", "banana", "plate"]
+    assert FakeEngine.asks[0].object == ["banana", "plate", "cup"]
+
+
+def test_nothing_found_is_said(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr(FakeEngine, "boxes", ())
+    assert run(["detect", "a.png", "banana", "--also", "plate"]) == 0
+    assert capsys.readouterr().out == "a.png: no banana and no plate found\n"
+
+
+def test_a_place_without_a_score(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(FakeEngine, "boxes", (Box(0, 0, 1, 1),))
     assert run(["detect", "a.png", "banana"]) == 0
-    assert capsys.readouterr().out == "a.png: no banana found\n"
+    assert words(capsys.readouterr().out.splitlines()[2]) == ["1", "0", "0", "640", "480"]
 
 
-def test_point_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_point(capsys: Capture) -> None:
     assert run(["point", "a.png", "banana", "--max-objects", "3"]) == 0
-    out = capsys.readouterr().out
-    assert ["#", "x", "y", "score"] in map(words, out.splitlines())
-    assert ["1", "320", "120", "0.75"] in map(words, out.splitlines())
-    assert FakeEngine.calls[1][-1] == {"max_objects": 3}
+    rows = [words(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[1:] == [["#", "x", "y", "score"], ["1", "320", "120", "0.75"]]
+    assert FakeEngine.asks[0].max_objects == 3
 
 
-def test_caption_and_query_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gaze(capsys: Capture) -> None:
+    assert run(["gaze", "a.png", "0.25", "0.5"]) == 0
+    assert capsys.readouterr().out == "a.png (640 x 480 pixels): the eye at 160 240 looks at 320 120\n"
+    assert isinstance(FakeEngine.asks[0], Gaze) and tuple(FakeEngine.asks[0].eye) == (0.25, 0.5)
+
+
+def test_caption_and_query(capsys: Capture) -> None:
     assert run(["caption", "a.png", "--length", "short"]) == 0
     assert capsys.readouterr().out == "Two “cats”, 猫.\n"
     assert run(["query", "a.png", "How many?"]) == 0
     assert capsys.readouterr().out == "Two.\n"
     assert run(["query", "--reasoning", "a.png", "b.png", "How many?"]) == 0
     assert capsys.readouterr().out == "a.png:\n(One and one.)\nTwo.\nb.png:\n(One and one.)\nTwo.\n"
-    assert [call for call in FakeEngine.calls if call[0] in ("caption", "query")] == [
-        ("caption", "a.png", {"length": "short"}),
-        ("query", "a.png", "How many?", {"reasoning": False}),
-        ("query", "a.png", "How many?", {"reasoning": True}),
-        ("query", "b.png", "How many?", {"reasoning": True}),
+    assert [(type(ask), ask.image) for ask in FakeEngine.asks] == [
+        (Caption, "a.png"),
+        (Query, "a.png"),
+        (Query, "a.png"),
+        (Query, "b.png"),
     ]
+    assert FakeEngine.asks[0].length == "short"
+    assert [ask.reasoning for ask in FakeEngine.asks[1:]] == [False, True, True]
 
 
-@pytest.mark.parametrize("command", [["caption"], ["query"], ["point"], ["detect"]])
-def test_json_is_one_object_a_picture_and_nothing_else(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    text = [] if command == ["caption"] else ["banana"]
-    assert run([*command, "--json", "a.png", "b.png", *text]) == 0
+def test_a_limit_that_cut_the_answer_is_said(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(FakeEngine, "finish_reason", "length")
+    assert run(["detect", "a.png", "banana"]) == 0
+    assert capsys.readouterr().err == f"{OPENED}photon: a.png: the answer was cut by a limit\n"
+
+
+# --- for programs
+
+
+@pytest.mark.parametrize("command", ["caption", "query", "point", "detect", "gaze"])
+def test_json_is_one_object_a_picture_and_nothing_else(command: str, capsys: Capture) -> None:
+    rest = {"caption": [], "gaze": ["0.5", "0.5"]}.get(command, ["banana"])
+    assert run([command, "--json", "a.png", "b.png", *rest]) == 0
     out, err = capsys.readouterr()
     said = [json.loads(line) for line in out.splitlines()]
     assert [one["image"] for one in said] == ["a.png", "b.png"]
-    key = {"caption": "caption", "query": "answer", "point": "points", "detect": "objects"}[command[0]]
+    key = {"query": "answer", "point": "points", "detect": "objects"}.get(command, command)
     assert all(set(one) == {"image", "width", "height", key, "finish_reason", "metrics"} for one in said)
-    assert err == ""
+    assert err == OPENED
 
 
-def test_model_and_device_are_handed_on() -> None:
-    assert run(["caption", "a.png", "--model", "some/folder", "--device", "cuda:1"]) == 0
-    assert FakeEngine.calls[0] == ("open", "some/folder", {"device": "cuda:1"})
+def test_a_picture_that_failed_is_a_line_in_its_place(capsys: Capture) -> None:
+    assert run(["detect", "--json", "a.png", "bad.png", "c.png", "banana"]) == 1
+    out, err = capsys.readouterr()
+    said = [json.loads(line) for line in out.splitlines()]
+    assert [one["image"] for one in said] == ["a.png", "bad.png", "c.png"]
+    assert said[1] == {"image": "bad.png", "error": {"type": "ImageError", "message": "bad.png: empty"}}
+    assert err == f"{OPENED}photon: 1 of 3 pictures failed: 1 cannot be read\n"
 
 
-def test_a_limit_that_cut_the_answer_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["detect", "a.png", "banana", "--max-objects", "2"]) == 0
-    assert capsys.readouterr().err == "photon: a.png: the answer was cut by a limit\n"
+# --- flags
 
 
-# --- drawings
+def test_every_flag_is_a_field_of_the_ask() -> None:
+    sampling = "--temperature 0.5 --top-p 0.9 --top-k 7 --min-p 0.1 --repetition-penalty 1.5 --seed 11".split()
+    chosen = {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 7,
+        "min_p": 0.1,
+        "repetition_penalty": 1.5,
+        "seed": 11,
+    }
+    both = [*sampling, "--timeout", "2.5"]
+    assert run(["caption", "a", *both, "--max-tokens", "9", "--stop", "x", "--stop", "y"]) == 0
+    assert run(["query", "a", "why?", *both, "--max-tokens", "9", "--stop", "x"]) == 0
+    assert run(["point", "a", "mug", "--also", "cup", *both, "--max-objects", "9"]) == 0
+    assert run(["detect", "a", "mug", *both, "--max-objects", "9", "--duplicate-iou", "0.5"]) == 0
+    assert run(["gaze", "a", "0", "1", *both]) == 0
+    shared: dict[str, Any] = {"sampling": chosen, "timeout": 2.5}
+    assert FakeEngine.asks == [
+        Caption("a", "normal", max_tokens=9, stop=["x", "y"], **shared),
+        Query("a", "why?", max_tokens=9, stop=["x"], **shared),
+        PointAt("a", ["mug", "cup"], max_objects=9, **shared),
+        Detect("a", ["mug"], max_objects=9, duplicate_iou=0.5, **shared),
+        Gaze("a", eye=(0.0, 1.0), **shared),
+    ]
 
 
-def test_draw(tmp_path: Path) -> None:
-    out = tmp_path / "boxes.png"
-    assert run(["detect", "a.png", "banana", "--draw", str(out)]) == 0
-    drawn = Image.open(out).convert("RGB")
-    assert drawn.size == PICTURE.size and drawn.getpixel((160, 400)) != (90, 90, 90)
-    assert list(tmp_path.iterdir()) == [out]
+def test_without_flags_the_asks_have_their_own_defaults() -> None:
+    assert [run(["caption", "a"]), run(["point", "a", "mug"]), run(["detect", "a", "mug"])] == [0, 0, 0]
+    for ask, plain in zip(FakeEngine.asks, (Caption("a"), PointAt("a", ["mug"]), Detect("a", ["mug"])), strict=True):
+        assert ask.task() == plain.task()
+    assert FakeEngine.asks[0].task().sampling == Sampling()
 
 
-def test_draw_several_are_numbered_and_a_failed_one_keeps_its_number(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["caption", "x/a.png", "bad.png", "y/a.png", "--draw", str(tmp_path / "out.jpg")]) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out-1.jpg", "out-3.jpg"]
+def test_model_and_device_are_handed_on(capsys: Capture) -> None:
+    assert run(["caption", "a.png", "--model", "some/folder", "--device", "cuda:1", "--quiet"]) == 0
+    assert FakeEngine.opened == [("some/folder", {"device": "cuda:1"})]
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
-    "out, reason",
+    "flags, named",
     [
-        ("x.txt", "does not end in a picture's suffix"),
-        ("x", "suffix"),
-        ("no/x.png", "no folder"),
-        (".", "is a folder"),
-        ("x" * 300 + ".png", "too long"),
+        (["--top-p", "1.5"], "top_p must be a number in (0, 1], got 1.5"),
+        (["--temperature", "-1"], "temperature must be a number in [0, 100], got -1.0"),
+        (["--max-objects", "0"], "max_objects must be a whole number in [1, 1000], got 0"),
+        (["--seed", "-3"], "seed must be a whole number in"),
+        (["--timeout", "-1"], "timeout must be"),
+        (["--duplicate-iou", "2"], "duplicate_iou must be"),
+        (["--also", " "], "' '"),
     ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_place_where_nothing_can_be_drawn_is_told_before_the_work(
-    out: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["detect", "a.png", "banana", "--draw", str(tmp_path / out)]) == 2
-    err = capsys.readouterr().err
-    assert reason in err and "--draw" in err and err.count("\n") == 1
-    assert FakeEngine.calls == []
-
-
-def test_a_drawing_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / f"{'x' * 251}.png"  # as long as a name may be, before its number
-    assert run(["detect", "a.png", "b.png", "banana", "--draw", str(out)]) == 1
-    out_text, err = capsys.readouterr()
-    assert err.count("cannot be written: File name too long") == err.count("\n") == 2
-    assert out_text.count("0.97") == 2, "the answer itself is not lost"
+def test_a_value_out_of_range_is_told_before_a_model_is_loaded(flags: list[str], named: str, capsys: Capture) -> None:
+    assert run(["detect", "a.png", "banana", *flags]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and named in err and err.startswith("photon: ") and err.count("\n") == 1
+    assert FakeEngine.opened == []
 
 
 # --- errors
 
 
-def test_a_bad_picture_does_not_stop_the_others(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["detect", "--json", "a.png", "bad.png", "c.png", "banana"]) == 1
+def test_a_bad_picture_does_not_stop_the_others(capsys: Capture) -> None:
+    assert run(["detect", "a.png", "bad.png", "c.png", "bad2.png", "banana"]) == 1
     out, err = capsys.readouterr()
-    assert [json.loads(line)["image"] for line in out.splitlines()] == ["a.png", "c.png"]
-    assert err == "photon: bad.png: empty\n"
+    assert [word for line in out.splitlines() for word in words(line) if ".png" in word] == ["a.png", "c.png"]
+    assert err.splitlines() == [
+        OPENED.strip(),
+        "photon: bad.png: empty",
+        "photon: bad2.png: empty",
+        "photon: 2 of 4 pictures failed: 2 cannot be read",
+    ]
+
+
+def test_one_picture_that_fails_is_one_line(capsys: Capture) -> None:
+    for flags in ([], ["--json"]):
+        assert run(["detect", "bad.png", "banana", *flags]) == 1
+        assert capsys.readouterr().err == f"{OPENED}photon: bad.png: empty\n"
 
 
 @pytest.mark.parametrize(
     "error, code",
     [
-        (ModelError("missing tensor\nmodel.text.wte"), 1),
+        (ModelError("missing tensor\nmodel.text.wte"), 2),
         (ConfigError("no CUDA here"), 2),
-        (RequestError("the prompt is too long"), 1),
+        (RequestError("the prompt is too long"), 2),
         (EngineError("the tick thread died"), 1),
         (KeyboardInterrupt(), 130),
     ],
@@ -222,102 +226,94 @@ def test_a_bad_picture_does_not_stop_the_others(capsys: pytest.CaptureFixture[st
 )
 @pytest.mark.parametrize("when", ["open", "ask"])
 def test_what_concerns_every_picture_is_one_line_and_a_code(
-    error: BaseException, code: int, when: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: BaseException, code: int, when: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(FakeEngine, "__init__" if when == "open" else "detect", fail)
+    if when == "open":
+        monkeypatch.setattr(FakeEngine, "__init__", fail)
+    else:
+        monkeypatch.setattr(FakeEngine, "raises", error)
     assert run(["detect", "a.png", "b.png", "banana"]) == code
     out, err = capsys.readouterr()
-    assert out == "" and err == ("" if code == 130 else f"photon: {' '.join(str(error).split())}\n")
-    assert FakeEngine.calls[1:] == ([] if when == "open" else [("close",)])
+    said = "" if code == 130 else f"photon: {' '.join(str(error).split())}\n"
+    assert out == "" and err == (said if when == "open" else OPENED + said)
+    assert FakeEngine.num_closed == (when == "ask" and code != 130), "the process ends at once when interrupted"
 
 
-@pytest.mark.parametrize("error", [ConstraintError("nothing may be said"), NumericsError("not finite")], ids=repr)
+@pytest.mark.parametrize(
+    "error, counted",
+    [
+        (ConstraintError("nothing may be said"), "could say nothing"),
+        (NumericsError("not finite"), "came to no finite numbers"),
+        (DeadlineError("no answer within the timeout of 2 s"), "took too long"),
+    ],
+    ids=repr,
+)
 def test_an_answer_that_failed_is_named(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, counted: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr(FakeEngine, "raises", error)
     assert run(["detect", "a.png", "b.png", "banana"]) == 1
-    assert capsys.readouterr().err == f"photon: a.png: {error}\nphoton: b.png: {error}\n"
+    assert capsys.readouterr().err.splitlines() == [
+        OPENED.strip(),
+        f"photon: a.png: {error}",
+        f"photon: b.png: {error}",
+        f"photon: 2 of 2 pictures failed: 2 {counted}",
+    ]
 
 
 @pytest.mark.parametrize(
     "arguments, reason",
     [
-        (["detect"], "Missing argument"),
-        (["detect", "a.png"], "Missing argument 'IMAGE"),
-        (["caption"], "Missing argument"),
+        (["detect"], "Missing arguments 'IMAGE', 'OBJECT': photon detect IMAGE... OBJECT (see photon detect --help)"),
+        (["detect", "a.png"], "Missing argument 'OBJECT': photon detect IMAGE... OBJECT (see"),
+        (["query", "a.png", "--reasoning"], "Missing argument 'QUESTION': photon query IMAGE... QUESTION (see"),
+        (["caption"], "Missing argument 'IMAGE': photon caption IMAGE... (see"),
+        (["gaze", "a.png"], "'X', 'Y': photon gaze IMAGE... X Y (see"),
+        (["gaze", "a.png", "0.5"], "'X'"),
         (["detect", "a.png", "banana", "--colour"], "--colour"),
         (["detect", "a.png", "banana", "--max-objects", "many"], "--max-objects"),
         (["caption", "a.png", "--length", "huge"], "huge"),
+        (["caption", "a.png", "--max-objects", "2"], "--max-objects"),
         (["segment", "a.png"], "segment"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(arguments: list[str], reason: str, capsys: Capture) -> None:
     assert run(arguments) == 2
     out, err = capsys.readouterr()
     assert out == "" and reason in err and err.startswith("photon: ") and err.count("\n") == 1
-    assert FakeEngine.calls == []
+    assert FakeEngine.opened == []
 
 
-def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+# --- help, version, models
+
+
+def test_help_and_version(capsys: Capture) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"photon {photon.__version__}\n"
     assert run([]) == 2
     assert "detect" in capsys.readouterr().out
-    assert run(["detect", "--help"]) == 0
-    assert "--max-objects" in capsys.readouterr().out
 
 
-def test_models_lists_every_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["caption", "query", "point", "detect", "gaze"])
+def test_every_flag_has_a_help_text(command: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # so that every flag is on a line of its own
+    assert run([command, "--help"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "--" in line]
+    flags = {words(line)[1] for line in lines if words(line)[1].startswith("--")}
+    assert {"--json", "--stream", "--out", "--draw", "--scores", "--temperature", "--timeout", "--seed"} <= flags
+    assert ("--stop" in flags) == ("--max-tokens" in flags) == (command in ("caption", "query"))
+    assert ("--also" in flags) == ("--max-objects" in flags) == (command in ("point", "detect"))
+    assert all(len(line.strip(" │").split("  ")[-1]) > 10 for line in lines)
+
+
+def test_models_lists_every_recipe(capsys: Capture) -> None:
     assert run(["models"]) == 0
-    out = capsys.readouterr().out
-    assert "photon-tiny" in out
+    lines = capsys.readouterr().out.splitlines()
     for recipe in map(load_recipe, list_recipes()):
-        line = next(line for line in out.splitlines() if words(line)[:1] == [recipe.name])
-        assert (recipe.repository or "bundled") in line
-        assert ("unverified" in line) == bool(recipe.repository and not recipe.verified)
-
-
-# --- as a process
-
-FAKE_SLOW = """
-import sys, threading, time, photon
-class Engine:
-    def __init__(self, model, **options):
-        threading.Thread(target=time.sleep, args=(60,)).start()  # a worker in the middle of something
-    def __enter__(self): return self
-    def __exit__(self, *error): pass
-    def caption(self, image, length):
-        print("asked", file=sys.stderr, flush=True)
-        time.sleep(60)
-photon.Engine = Engine
-from photon.cli.main import main
-sys.argv = ["photon", "caption", "a.png"]
-main()
-"""
-
-
-def test_interrupt_is_quiet() -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", FAKE_SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "asked\n"
-    start = time.monotonic()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err) == (130, "", "")
-    assert time.monotonic() - start < 10
-
-
-def test_a_reader_that_leaves_is_no_traceback() -> None:
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    command = [sys.executable, "-m", "photon", "models"]
-    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=60)
-    os.close(write_end)
-    assert done.returncode == 1 and done.stderr == ""
+        at = next(i for i, line in enumerate(lines) if line.startswith(f"{recipe.name}: "))
+        assert (recipe.repository or "bundled") in lines[at] and recipe.description in lines[at + 1]
+        assert ("unverified" in lines[at]) == bool(recipe.repository and not recipe.verified)

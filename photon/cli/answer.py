@@ -1,61 +1,69 @@
-"""One skill over several pictures: ask the engine, show, draw; a picture that fails does not stop the others."""
+"""One skill over all pictures: what to ask, an engine to ask, and a report that takes the answers in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-import typer
-
 import photon
-from photon.cli.output import drawing_path, say, show, show_json, why_not_drawable
-from photon.errors import ConstraintError, ImageError, NumericsError
-from photon.results import Result
+from photon.cli.options import SkillFlags
+from photon.cli.output import say
+from photon.cli.pictures import find_pictures
+from photon.cli.report import Report
 
 if TYPE_CHECKING:
-    from photon.engine.engine import Engine
+    from photon.engine import Engine
+
+IN_FLIGHT = 16  # pictures in the engine at a time: two batches, and no more decoded pictures in memory
 
 
-@dataclass(frozen=True)
-class Options:
-    """What every skill's command takes. Set by the user."""
-
-    model: str
-    device: str
-    as_json: bool
-    draw: Path | None
-
-
-def answer_all(
-    images: Sequence[str], options: Options, ask: Callable[[Engine, str], Result], *, label: str | None = None
-) -> int:
-    """Exit code: 0, or 1 when a picture failed. What concerns every picture is raised."""
-    if options.draw is not None and (reason := why_not_drawable(options.draw)):
-        raise typer.BadParameter(reason, param_hint="--draw")
-    num_failed = 0
-    with photon.Engine(options.model, device=options.device) as engine:
-        for index, image in enumerate(images):
-            try:
-                result = ask(engine, image)
-            except (ImageError, ConstraintError, NumericsError) as error:  # this picture's alone
-                say(str(error) if isinstance(error, ImageError) else f"{image}: {error}")
-                num_failed += 1
-                continue
-            if options.as_json:
-                show_json(image, result)
-            else:
-                show(image, result, label, is_one_of_many=len(images) > 1)
-            if options.draw is not None:
-                num_failed += not _save(result, label, drawing_path(options.draw, index, len(images)))
-    return 1 if num_failed else 0
+def answer(flags: SkillFlags) -> int:
+    """Exit code: 0, or 1 when a picture failed. What concerns every picture is raised, before the work if it can be."""
+    images = find_pictures(flags.images)
+    flags.ask(images[0]).task()  # its checks, before a model is loaded
+    with closing(Report(flags, images)) as report, _open_engine(flags) as engine:
+        if flags.stream:
+            _answer_live(engine, flags, images, report)
+        else:
+            _answer_many(engine, flags, images, report)
+        return report.exit_code()
 
 
-def _save(result: Result, label: str | None, path: Path) -> bool:
+def _answer_live(engine: Engine, flags: SkillFlags, images: list[str], report: Report) -> None:
+    from photon.cli.live import answers_live
+
+    for outcome in answers_live(engine, flags, images):
+        report.take(outcome)
+
+
+def _answer_many(engine: Engine, flags: SkillFlags, images: list[str], report: Report) -> None:
+    from photon.engine.bulk import answers_in_order, progress_bar
+
+    asks = (flags.ask(image) for image in images)
+    in_flight = IN_FLIGHT if flags.timeout is None else 1  # a picture's time is its own: it waits for no other
+    is_shown = len(images) > 1 and not flags.quiet and sys.stderr.isatty()
+    with (
+        progress_bar(len(images), shown=is_shown) as advance,
+        closing(answers_in_order(engine.submit, asks, in_flight=in_flight)) as outcomes,
+    ):
+        for outcome in outcomes:
+            report.take(outcome)
+            advance()
+
+
+@contextmanager
+def _open_engine(flags: SkillFlags) -> Iterator[Engine]:
+    """Closed behind the block, but not on an interrupt: closing waits for a step, and the process ends at once."""
+    engine = photon.Engine(flags.model, device=flags.device)
     try:
-        result.draw(label).save(path)
-    except OSError as error:
-        say(f"{path}: cannot be written: {error.strerror or error}")
-        return False
-    return True
+        if not flags.quiet:
+            say(engine.description)
+        yield engine
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        engine.close(drain=False)
+        raise
+    engine.close()

@@ -1,49 +1,28 @@
 """The command line. Answers go to stdout, everything else to stderr.
 
-Exit codes: 0; 1 a picture, request or model failed; 2 wrong usage or configuration; 130 interrupted.
+Exit codes: 0 all answered; 1 a picture failed, or the engine did; 2 wrong usage or configuration, a model that cannot
+be loaded among it; 130 interrupted, when all that was answered before is out.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import photon
-from photon.cli.answer import Options, answer_all
+from photon.cli.answer import answer
+from photon.cli.options import DEFAULT_MODEL, Device, Model, takes
 from photon.cli.output import say
-from photon.errors import ConfigError, PhotonError
+from photon.cli.skills import CaptionFlags, DetectFlags, GazeFlags, PointFlags, QueryFlags
+from photon.errors import ConfigError, ModelError, PhotonError, RequestError
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
-
-class Length(StrEnum):
-    short = "short"
-    normal = "normal"
-    long = "long"
-
-
-Images = Annotated[list[str], typer.Argument(metavar="IMAGE", help="Picture files.", show_default=False)]
-Question = Annotated[str, typer.Argument(metavar="QUESTION", help="What to answer.", show_default=False)]
-Object = Annotated[str, typer.Argument(metavar="OBJECT", help="What to look for.", show_default=False)]
-Model = Annotated[str, typer.Option(help="A recipe's name, a folder, a weights file, or a Hugging Face id.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object a picture, one a line.")]
-Draw = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="OUT",
-        help="Save the picture with the answer drawn on it; of several pictures OUT.png becomes OUT-1.png, OUT-2.png.",
-        show_default=False,
-    ),
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-MaxObjects = Annotated[int, typer.Option(help="At most so many objects.")]
-
-DEFAULT_MODEL = "photon-tiny"
 INTERRUPTED = 130
 
 
@@ -56,76 +35,48 @@ def root(
         print(f"photon {photon.__version__}")
         raise typer.Exit(0)
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        context.get_help()  # which prints it
         raise typer.Exit(2)
 
 
 @app.command()
-def caption(
-    images: Images,
-    model: Model = DEFAULT_MODEL,
-    json: Json = False,
-    draw: Draw = None,
-    device: Device = "auto",
-    length: Annotated[Length, typer.Option(help="How much to say.")] = Length.normal,
-) -> int:
+@takes(CaptionFlags)
+def caption(flags: CaptionFlags) -> int:
     """Describe each picture."""
-    options = Options(model, device, json, draw)
-    return answer_all(images, options, lambda engine, image: engine.caption(image, length=length.value))
+    return answer(flags)
 
 
 @app.command()
-def query(
-    images: Images,
-    question: Question,
-    model: Model = DEFAULT_MODEL,
-    json: Json = False,
-    draw: Draw = None,
-    device: Device = "auto",
-    reasoning: Annotated[bool, typer.Option("--reasoning", help="Let the model think first.")] = False,
-) -> int:
+@takes(QueryFlags)
+def query(flags: QueryFlags) -> int:
     """Answer a question about each picture."""
-    options = Options(model, device, json, draw)
-    return answer_all(images, options, lambda engine, image: engine.query(image, question, reasoning=reasoning))
+    return answer(flags)
 
 
 @app.command()
-def point(
-    images: Images,
-    object: Object,
-    model: Model = DEFAULT_MODEL,
-    json: Json = False,
-    draw: Draw = None,
-    device: Device = "auto",
-    max_objects: MaxObjects = 50,
-) -> int:
+@takes(PointFlags)
+def point(flags: PointFlags) -> int:
     """Point at every OBJECT in each picture."""
-    options = Options(model, device, json, draw)
-    return answer_all(
-        images, options, lambda engine, image: engine.point(image, object, max_objects=max_objects), label=object
-    )
+    return answer(flags)
 
 
 @app.command()
-def detect(
-    images: Images,
-    object: Object,
-    model: Model = DEFAULT_MODEL,
-    json: Json = False,
-    draw: Draw = None,
-    device: Device = "auto",
-    max_objects: MaxObjects = 50,
-) -> int:
+@takes(DetectFlags)
+def detect(flags: DetectFlags) -> int:
     """Put a box around every OBJECT in each picture."""
-    options = Options(model, device, json, draw)
-    return answer_all(
-        images, options, lambda engine, image: engine.detect(image, object, max_objects=max_objects), label=object
-    )
+    return answer(flags)
+
+
+@app.command()
+@takes(GazeFlags)
+def gaze(flags: GazeFlags) -> int:
+    """Say where the person whose eye is at X Y looks. Not every model can."""
+    return answer(flags)
 
 
 @app.command(name="eval")
 def evaluate(
-    folder: Annotated[Path, typer.Argument(help="Pictures and a scenes.json.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Pictures and a scenes.json.", show_default=False)],
     model: Model = DEFAULT_MODEL,
     json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
     device: Device = "auto",
@@ -149,13 +100,13 @@ def models() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command line; its exit code. Never a traceback for what a user can do wrong."""
     try:
-        return app(arguments, prog_name="photon", standalone_mode=False) or 0
+        code = app(arguments, prog_name="photon", standalone_mode=False) or 0
+        sys.stdout.flush()
+        return code
     except typer.TyperException as error:
-        context = getattr(error, "ctx", None)  # of the command that was misused
-        command = context.command_path if context is not None else "photon"
-        say(f"{getattr(error, 'format_message', error.__str__)()} (see {command} --help)")
+        say(_usage(error))
         return 2
-    except ConfigError as error:
+    except (ConfigError, ModelError, RequestError) as error:
         say(str(error))
         return 2
     except PhotonError as error:
@@ -166,10 +117,41 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of stdout has gone; what is still buffered goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # of what is written: a full disk, a folder that is not to be written to
+        say(f"{error.filename or 'output'}: {error.strerror or error}")
+        return 1
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file's name need not be text, and a terminal not know all text
+            stream.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
     if code == INTERRUPTED:  # do not wait for a worker in the middle of a picture or of an import
         os._exit(code)
     sys.exit(code)
+
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong, and where the right form is to be seen."""
+    message = error.format_message()
+    context: Any = getattr(error, "ctx", None)  # of the command that was misused
+    if context is None:
+        return message
+    hint = f"(see {context.command_path} --help)"
+    arguments = [p for p in context.command.params if p.param_type_name == "argument"]
+    wrong: Any = getattr(error, "param", None)
+    if wrong not in arguments:
+        return f"{message} {hint}"
+    form = " ".join([context.command_path, *(f"{p.metavar}{'...' * (p.nargs == -1)}" for p in arguments)])
+    if hasattr(error, "param_type"):  # one is missing
+        message = _missing([p.metavar for p in arguments], wrong.metavar)
+    return f"{message}: {form} {hint}"
+
+
+def _missing(names: list[str], missed: str) -> str:
+    """Pictures take what the others leave and are asked for last, so that of a lone argument it is the last, not the
+    picture, that the user has left out."""
+    if len(names) == 2 and missed == names[0]:
+        names = names[1:]
+    return f"Missing argument{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"

@@ -1,17 +1,21 @@
-"""How answers are shown: text and small tables for people, one JSON object a picture for programs, drawn pictures."""
+"""What an answer looks like on stdout: text and aligned numbers for people, one JSON object a line for programs."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from photon.results import CaptionResult, DetectResult, PointResult, QueryResult, Result
+from photon.errors import PhotonError
+from photon.results import Box, CaptionResult, DetectResult, GazeResult, Point, PointResult, QueryResult, Result
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+
+Size = tuple[int, int]  # width, height in pixels of the upright picture
+
+COLUMNS: dict[type, tuple[str, ...]] = {Box: ("left", "top", "right", "bottom"), Point: ("x", "y")}
 
 
 def console() -> Console:
@@ -26,70 +30,78 @@ def say(message: str) -> None:
     print("photon:", " ".join(message.split()), file=sys.stderr)
 
 
-def show_json(image: str, result: Result) -> None:
-    size = {} if result.image is None else dict(zip(("width", "height"), result.image.size, strict=True))
-    print(json.dumps({"image": image, **size, **result.to_dict()}, ensure_ascii=False, allow_nan=False), flush=True)
+def say_fault(image: str, error: PhotonError | OSError) -> None:
+    """What went wrong with one picture; most errors do not name it themselves."""
+    message = str(error)
+    say(message if message.startswith(image) else f"{image}: {message}")
 
 
-def show(image: str, result: Result, label: str | None, *, is_one_of_many: bool) -> None:
+def put(text: str, end: str = "\n") -> None:
+    """On stdout, at once."""
+    print(text, end=end, flush=True)
+
+
+def to_json(value: dict[str, Any]) -> str:
+    """One line, of plain ASCII where stdout cannot say all that JSON can."""
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=not is_unicode, allow_nan=False)
+
+
+def answer_record(image: str, outcome: Result | PhotonError) -> dict[str, Any]:
+    """{"image", "width", "height", the result as `to_dict` has it}, or {"image", "error": {"type", "message"}}."""
+    if isinstance(outcome, PhotonError):
+        return {"image": image, "error": {"type": type(outcome).__name__, "message": str(outcome)}}
+    size = {} if outcome.image is None else dict(zip(("width", "height"), outcome.image.size, strict=True))
+    return {"image": image, **size, **outcome.to_dict()}
+
+
+def answer_text(image: str, result: Result, objects: Sequence[str], *, is_one_of_many: bool) -> str:
     """For people. Coordinates are pixels of the upright picture."""
     if isinstance(result, DetectResult | PointResult):
-        _show_table(image, result, label or "object")
-    else:
-        if is_one_of_many:
-            print(f"{image}:")
-        print(_text(result), flush=True)
-    if result.truncated:
-        say(f"{image}: the answer was cut by a limit")
+        return _places_text(image, result, objects)
+    if isinstance(result, GazeResult):
+        return _gaze_text(image, result)
+    said = _said(result)
+    return f"{image}:\n{said}" if is_one_of_many else said
 
 
-def drawing_path(out: Path, index: int, count: int) -> Path:
-    """Where the drawing of picture `index` goes: OUT itself, or with its number when there are several."""
-    return out if count == 1 else out.with_name(f"{out.stem}-{index + 1}{out.suffix}")
+def found_nothing(image: str, objects: Sequence[str]) -> str:
+    return f"{image}: no {' and no '.join(objects)} found"
 
 
-def why_not_drawable(out: Path) -> str | None:
-    """Why a drawing cannot be saved as `out`, known before any work is done; None when it can."""
-    from PIL import Image
-
-    try:
-        if out.is_dir():
-            return f"{out} is a folder; name a file, such as {out / 'drawn.png'}"
-        if not out.parent.is_dir():
-            return f"there is no folder {out.parent}"
-    except OSError as error:
-        return f"{out}: {error.strerror}"
-    if Image.registered_extensions().get(out.suffix.lower()) not in Image.SAVE:
-        return f"{out.name} does not end in a picture's suffix, such as .png or .jpg"
-    return None
+def table_head(image: str, kind: type, size: Size, objects: Sequence[str]) -> str:
+    """What is in the table, and the names of its columns, the object's only where there are several objects."""
+    names = "".join(f"{name:>8}" for name in (*COLUMNS[kind], "score"))
+    title = f"{', '.join(objects)} in {image} ({size[0]} x {size[1]} pixels)"
+    return f"{title}\n  #{names}{'  object' if len(objects) > 1 else ''}"
 
 
-def _text(result: Result) -> str:
+def table_row(number: int, place: Point | Box, size: Size, objects: Sequence[str]) -> str:
+    score = "" if place.score is None else f"{place.score:.2f}"
+    cells = "".join(f"{cell:>8}" for cell in (*place.to_pixels(*size), score))
+    return f"{number:>3}{cells}{f'  {place.label}' if len(objects) > 1 else ''}".rstrip()
+
+
+def _places_text(image: str, result: DetectResult | PointResult, objects: Sequence[str]) -> str:
+    places: Sequence[Point | Box] = tuple(result)
+    if not places:
+        return found_nothing(image, objects)
+    assert result.image is not None
+    size = result.image.size
+    rows = [table_row(number, place, size, objects) for number, place in enumerate(places, 1)]
+    return "\n".join([table_head(image, type(places[0]), size, objects), *rows])
+
+
+def _gaze_text(image: str, result: GazeResult) -> str:
+    assert result.image is not None
+    width, height = size = result.image.size
+    aim = "out of the picture" if result.point is None else "at {} {}".format(*result.point.to_pixels(*size))
+    eye_x, eye_y = result.eye.to_pixels(*size)
+    return f"{image} ({width} x {height} pixels): the eye at {eye_x} {eye_y} looks {aim}"
+
+
+def _said(result: Result) -> str:
     if isinstance(result, CaptionResult):
         return result.caption
     assert isinstance(result, QueryResult)
     return result.answer if result.reasoning is None else f"({result.reasoning.text})\n{result.answer}"
-
-
-def _show_table(image: str, result: DetectResult | PointResult, label: str) -> None:
-    if not len(result):
-        print(f"{image}: no {label} found", flush=True)
-        return
-    assert result.image is not None
-    width, height = result.image.size
-    print(f"{label} in {image} ({width} x {height} pixels)")
-    console().print(_table(result, width, height))
-
-
-def _table(result: DetectResult | PointResult, width: int, height: int) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    columns = ("left", "top", "right", "bottom") if isinstance(result, DetectResult) else ("x", "y")
-    table = Table("#", *columns, "score", box=SIMPLE_HEAD)
-    for column in table.columns:
-        column.justify = "right"
-    for number, place in enumerate(result, 1):
-        score = "" if place.score is None else f"{place.score:.2f}"
-        table.add_row(str(number), *map(str, place.to_pixels(width, height)), score)
-    return table

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from photon.engine.asks import Ask
 from photon.errors import PhotonError, RequestError
 from photon.results import Result
+from photon.tasks.checks import check_choice, check_flag
 
 IN_FLIGHT = 64
 
@@ -25,8 +26,10 @@ def run_all(
     submit: Submit, asks: Iterable[Ask], *, progress: bool, on_error: Literal["raise", "return"]
 ) -> list[Result | PhotonError]:
     """The answers in the order of `asks`; see `Engine.run`."""
-    if on_error not in ("raise", "return"):
-        raise RequestError(f"on_error must be 'raise' or 'return', got {on_error!r}")
+    check_choice("on_error", on_error, ("raise", "return"))
+    check_flag("progress", progress)
+    if not isinstance(asks, Iterable):
+        raise RequestError(f"run takes a list of Caption, Query, PointAt, Detect or Gaze, got {asks!r}")
     asks = list(asks)
     answers: list[Result | PhotonError] = []
     with progress_bar(len(asks), shown=progress) as advance, closing(answers_in_order(submit, asks)) as coming:
