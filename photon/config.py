@@ -78,7 +78,7 @@ def hub_offline() -> bool:
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
+    if not (isinstance(value, str) and value in choices):
         raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
 
 

@@ -108,7 +108,10 @@ def choose_device(name: str, dtype: str) -> Device:
     elif name == "cuda":
         name = "cuda:0"
     if name != "cpu" and int(name.removeprefix("cuda:")) >= count:
-        raise ConfigError(f"device {name!r} was asked for, but PyTorch {torch.__version__} sees {count} CUDA devices")
+        raise ConfigError(
+            f"device {name!r} was asked for, but PyTorch {torch.__version__} sees {count} CUDA devices: "
+            f"{'device auto or cpu' if not count else f'cuda:0 to cuda:{count - 1}'} would be right"
+        )
     if dtype == "auto":
         dtype = "float32" if name == "cpu" else "bfloat16"
     return Device(name, getattr(torch, dtype))

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from photon.errors import RequestError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -193,13 +195,13 @@ class Result(ABC):
         return shape if self.logprobs is None else {**shape, "logprobs": [asdict(token) for token in self.logprobs]}
 
     def draw(self, label: str | Sequence[str] | None = None, *, scores: bool = False) -> Image:
-        """A copy of the picture with the answer on it. ValueError without a picture.
+        """A copy of the picture with the answer on it. RequestError without a picture.
 
         Objects are named by their own labels, or by `label`: one name for all, a list with one for each, or "" for
         none. Those of one name have one colour. `scores` adds what the model gave each, where it was asked for.
         """
         if self.image is None:
-            raise ValueError("this answer has no picture to draw on")
+            raise RequestError("this answer has no picture to draw on: it was asked without one")
         return self._draw_on(self.image, label, scores)
 
     @abstractmethod

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from photon.draw.marks import DARK, WHITE, Corners, arrow, dot, dot_reach, edge_width, frame, steps
 from photon.draw.plates import Tag, font_of, paint_plates
+from photon.errors import RequestError
 from photon.results import Box, Point
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _names(label: Labels, objects: Sequence[Box | Point]) -> list[str | None]:
     if isinstance(label, str):
         return [label] * len(objects)
     if len(label) != len(objects):
-        raise ValueError(f"a label for each object: {len(objects)} objects, got {len(label)} labels")
+        raise RequestError(f"a label for each object: {len(objects)} objects, got {len(label)} labels")
     return list(label)
 
 

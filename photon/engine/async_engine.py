@@ -15,7 +15,7 @@ from photon.engine.core import EngineCore
 from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaze_task, point_task, query_task
 from photon.results import CaptionResult, DetectResult, GazeResult, PointResult, QueryResult
 from photon.tasks import Task
-from photon.tasks.checks import SpatialRef
+from photon.tasks.checks import SpatialRef, check_flag
 from photon.tasks.objects import MAX_OBJECTS
 from photon.tasks.text import MAX_TOKENS
 
@@ -263,6 +263,7 @@ class AsyncEngine:
         await asyncio.to_thread(self.core.close, drain=drain)
 
     def _ask(self, task: Task, image: ImageSource | None, stream: bool) -> Any:
+        check_flag("stream", stream)
         if not stream:
             return self._answer(task, image)
         return AsyncStream(lambda emit: self.core.submit(task, image, emit))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from photon.engine.asks import Ask
 from photon.errors import PhotonError, RequestError
 from photon.results import Result
-from photon.tasks.checks import check_choice, check_flag
+from photon.tasks.checks import check_choice, check_flag, check_list
 
 IN_FLIGHT = 64
 
@@ -28,9 +28,7 @@ def run_all(
     """The answers in the order of `asks`; see `Engine.run`."""
     check_choice("on_error", on_error, ("raise", "return"))
     check_flag("progress", progress)
-    if not isinstance(asks, Iterable):
-        raise RequestError(f"run takes a list of Caption, Query, PointAt, Detect or Gaze, got {asks!r}")
-    asks = list(asks)
+    asks = check_list("asks", asks, "Caption, Query, PointAt, Detect or Gaze")
     answers: list[Result | PhotonError] = []
     with progress_bar(len(asks), shown=progress) as advance, closing(answers_in_order(submit, asks)) as coming:
         for answer in coming:

@@ -13,7 +13,7 @@ from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaz
 from photon.engine.stream import Stream
 from photon.results import CaptionResult, DetectResult, GazeResult, PointResult, QueryResult
 from photon.tasks import Task
-from photon.tasks.checks import SpatialRef
+from photon.tasks.checks import SpatialRef, check_flag
 from photon.tasks.objects import MAX_OBJECTS
 from photon.tasks.text import MAX_TOKENS
 
@@ -267,6 +267,7 @@ class Engine(EngineCore):
         return run_all(self.submit, asks, progress=progress, on_error=on_error)
 
     def _ask(self, task: Task, image: ImageSource | None, stream: bool) -> Any:
+        check_flag("stream", stream)
         if not stream:
             return self.submit(task, image).result()
         return Stream(lambda emit: self.submit(task, image, emit))

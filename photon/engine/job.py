@@ -43,8 +43,8 @@ class Branch:
 @dataclass(eq=False)
 class Job:
     """State of one call. `task`, `branches`, `source`, `emit` and `future` are set by the caller's thread;
-    `has_worker`, `picture` and `image_ms` by a worker. The branches share the picture and stand together in line. The first of `fail`,
-    `succeed` and `settle_cancelled` settles the future, whichever threads they come from."""
+    `has_worker`, `picture` and `image_ms` by a worker. The branches share the picture and stand together in line. The
+    first of `fail`, `succeed` and `settle_cancelled` settles the future, whichever threads they come from."""
 
     task: Task
     branches: tuple[Branch, ...]
@@ -61,8 +61,10 @@ class Job:
     @property
     def deadline(self) -> Deadline | None:
         """All branches share it."""
-        timeout = self.task.timeout
-        return None if timeout is None else Deadline(self.submitted + timeout, timeout)
+        if self.task.timeout is None:
+            return None
+        timeout = float(self.task.timeout)  # of any kind of number, such as numpy's
+        return Deadline(self.submitted + timeout, timeout)
 
     def late(self) -> DeadlineError:
         """The error of a job whose deadline has passed before its requests were built."""

@@ -45,7 +45,7 @@ class Stream(Iterator[Chunk]):
         try:
             return self._future.result()
         except CancelledError:
-            raise RequestError("the stream was closed before its end") from None
+            raise RequestError("the stream was closed before its end: there is no result") from None
 
     def close(self) -> None:
         """End the work within two steps; nothing more comes."""

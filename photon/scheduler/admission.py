@@ -45,7 +45,10 @@ class Admission:
         max_pages = self._pool.num_pages_for(num_positions)
         if max_pages > self._pool.num_pages:
             room = self._pool.num_pages * self._pool.page_size
-            raise RequestError(f"the request may take {num_positions} positions, KV memory has room for {room}")
+            raise RequestError(
+                f"the request may take {num_positions} positions, KV memory has room for {room}: "
+                "lower its limit of tokens or objects, or raise the engine's num_pages or kv_bytes"
+            )
         self._waiting[request.id] = Sequence(request, limit, max_pages, self._prefixes.join(request.prompt))
 
     def withdraw(self, request_id: int) -> Sequence | None:

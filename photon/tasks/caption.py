@@ -11,7 +11,7 @@ from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Request, Sampling, Token
 from photon.results import CaptionResult, FinishReason, Metrics
 from photon.tasks.base import Task
-from photon.tasks.checks import check_image, check_stop, check_timeout, check_whole
+from photon.tasks.checks import check_choice, check_image, check_stop, check_timeout, check_whole
 from photon.tasks.context import TaskContext
 from photon.tasks.logprobs import report_logprobs
 from photon.tasks.prompt import build_prompt, plain, room_after
@@ -37,8 +37,7 @@ class CaptionTask(Task):
     timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if self.length not in LENGTHS:
-            raise RequestError(f"length must be one of {', '.join(LENGTHS)}, got {self.length!r}")
+        check_choice("length", self.length, LENGTHS)
         check_whole("max_tokens", self.max_tokens, 1, 2**31)
         object.__setattr__(self, "stop", check_stop(self.stop))
         check_timeout(self.timeout)

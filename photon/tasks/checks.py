@@ -3,8 +3,9 @@ at hand can do when it is submitted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
+from typing import TypeVar
 
 from photon.errors import RequestError
 from photon.models.recipes import Recipe
@@ -12,6 +13,7 @@ from photon.models.recipes import Recipe
 MAX_STOPS = 16
 MAX_STOP_LENGTH = 256  # characters
 MAX_TIMEOUT = 86400  # seconds
+Item = TypeVar("Item")
 SpatialRef = Sequence[float]  # (x, y) or (x_min, y_min, x_max, y_max)
 
 
@@ -56,13 +58,31 @@ def check_timeout(timeout: float | None) -> None:
         raise RequestError(f"timeout must be a number of seconds in [0, {MAX_TIMEOUT}] or None, got {timeout!r}")
 
 
+def check_list(name: str, values: Iterable[Item], wanted: str) -> list[Item]:
+    """Anything that can be iterated, but for texts."""
+    try:
+        iterator = None if isinstance(values, str | bytes) else iter(values)
+    except TypeError:
+        iterator = None
+    if iterator is None:
+        raise RequestError(f"{name} must be a list of {wanted}, got {values!r}")
+    return list(iterator)
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if not (isinstance(value, str) and value in choices):
+        raise RequestError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_flag(name: str, value: bool) -> None:
+    """Refuses what would only be taken for one, such as "no"."""
+    if not isinstance(value, bool):
+        raise RequestError(f"{name} must be True or False, got {value!r}")
+
+
 def check_refs(refs: Sequence[SpatialRef]) -> tuple[tuple[float, ...], ...]:
     """Spatial references as tuples of floats; RequestError names the first one that is neither a point nor a box."""
-    try:
-        listed = tuple(refs)
-    except TypeError:
-        raise RequestError(f"spatial_refs must be a list of points and boxes, got {refs!r}") from None
-    return tuple(_check_ref(ref) for ref in listed)
+    return tuple(_check_ref(ref) for ref in check_list("spatial_refs", refs, "points and boxes"))
 
 
 def check_place(name: str, place: Sequence[float]) -> tuple[float, float]:

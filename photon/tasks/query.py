@@ -11,7 +11,16 @@ from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Prompt, Request, Sampling, Token
 from photon.results import FinishReason, Metrics, QueryResult
 from photon.tasks.base import Task
-from photon.tasks.checks import SpatialRef, check_refs, check_stop, check_takes_refs, check_text, check_timeout, check_whole
+from photon.tasks.checks import (
+    SpatialRef,
+    check_flag,
+    check_refs,
+    check_stop,
+    check_takes_refs,
+    check_text,
+    check_timeout,
+    check_whole,
+)
 from photon.tasks.context import TaskContext
 from photon.tasks.logprobs import report_logprobs
 from photon.tasks.prompt import build_prompt, fill_template, room_after
@@ -41,6 +50,7 @@ class QueryTask(Task):
 
     def __post_init__(self) -> None:
         check_text("question", self.question)
+        check_flag("reasoning", self.reasoning)
         check_whole("max_tokens", self.max_tokens, 1, 2**31)
         check_whole("max_reasoning_tokens", self.max_reasoning_tokens, 1, 2**31)
         object.__setattr__(self, "spatial_refs", check_refs(self.spatial_refs))

@@ -54,7 +54,9 @@ class Tokenizer:
     def text_bytes(self) -> tuple[bytes, ...]:
         """What each id adds to a decoded text, as bytes; b"" for special and unused ids."""
         if not _is_byte_level(self._backend):
-            raise ModelError("only byte-level tokenizers tell the bytes of their tokens; this one is of another kind")
+            raise ModelError(
+                "the tokenizer.json is of another kind than byte-level, which alone tells its tokens' bytes"
+            )
         pieces = (self._backend.id_to_token(i) for i in range(self.num_tokens))
         return tuple(
             b"" if piece is None or i in self.special_ids else _piece_bytes(piece) for i, piece in enumerate(pieces)
