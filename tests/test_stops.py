@@ -258,7 +258,21 @@ def test_log_probabilities_stay_one_a_token() -> None:
     assert [entry.id for entry in result.logprobs] == list(result.token_ids) == ids_of(pieces)
 
 
-WRONG: list[Any] = ["", [""], ["a", ""], "a" * 257, ["a"] * 17, 3, None, ["a", 3], b"a", {"a"}, [b"a"], "\ud800", object()]
+WRONG: list[Any] = [
+    "",
+    [""],
+    ["a", ""],
+    "a" * 257,
+    ["a"] * 17,
+    3,
+    None,
+    ["a", 3],
+    b"a",
+    {"a"},
+    [b"a"],
+    "\ud800",
+    object(),
+]
 
 
 @pytest.mark.parametrize("wrong", WRONG)
