@@ -80,7 +80,7 @@ class FakeEngine:
         if isinstance(ask, PointAt):
             return PointResult((Point(0.5, 0.25, 0.75, "banana"),), **shared)
         if isinstance(ask, Gaze):
-            return GazeResult(Point(*ask.eye), Point(0.5, 0.25), **shared)
+            return GazeResult(Point(ask.eye[0], ask.eye[1]), Point(0.5, 0.25), **shared)
         assert isinstance(ask, Detect)
         return DetectResult(self.boxes, **shared)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,7 +17,7 @@ from test_engine import same
 from tiny_model import write_tiny_model
 
 from photon import AsyncEngine, Caption, Detect, Engine, ImageError, PointAt, Query, RequestError
-from photon.engine.bulk import IN_FLIGHT, run_all
+from photon.engine.bulk import IN_FLIGHT, answers_in_order, run_all
 
 PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
 
@@ -127,3 +128,55 @@ def test_asyncio_runs_many(folder: Path, engine: Engine) -> None:
             return await asynchronous.run(ASKS)
 
     assert all(same(a, b) for a, b in zip(asyncio.run(work()), engine.run(ASKS), strict=True))
+
+
+class Bench:
+    """Questions and their futures, to be answered by hand."""
+
+    def __init__(self, count: int) -> None:
+        self.futures: list[Future[Any]] = []
+        self.asks = iter([Query(None, "q")] * count)
+
+    def submit(self, ask: Any) -> Future[Any]:
+        self.futures.append(Future())
+        return self.futures[-1]
+
+
+def test_answers_come_one_by_one_and_no_more_is_read_than_may_be_in_flight() -> None:
+    bench = Bench(10)
+
+    def answer_from_behind() -> None:
+        for place in (2, 1, 0):
+            bench.futures[place].set_result(place)
+
+    answers = answers_in_order(bench.submit, bench.asks, in_flight=3)
+    assert bench.futures == [], "nothing is read before the first is asked for"
+    timer = threading.Timer(0.05, answer_from_behind)
+    timer.start()
+    assert next(answers) == 0 and len(bench.futures) == 3
+    assert next(answers) == 1 and len(bench.futures) == 4
+    bench.futures[3].set_exception(ImageError("none"))
+    assert next(answers) == 2 and len(bench.futures) == 5
+    assert isinstance(next(answers), ImageError)
+    answers.close()
+    assert [future.cancelled() for future in bench.futures[4:]] == [True, True]
+    assert len(list(bench.asks)) == 4, "and no more is read after it is closed"
+
+
+def test_an_answer_that_was_taken_is_not_kept() -> None:
+    bench = Bench(100)
+
+    class Big:
+        pass
+
+    def submit(ask: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(Big())
+        return future
+
+    alive = weakref.WeakSet[Big]()
+    most = 0
+    for answer in answers_in_order(submit, bench.asks, in_flight=4):
+        alive.add(answer)  # type: ignore[arg-type]
+        most = max(most, len(alive))
+    assert most <= 2  # the one in hand and the one before it
