@@ -8,4 +8,4 @@ with photon.Engine("photon-tiny") as engine:
 for box in found.boxes:
     left, top, right, bottom = box.to_pixels(*found.image.size)
     print(f"banana at {left}, {top} to {right}, {bottom}, score {box.score:.2f}")
-found.draw("banana").save("market-bananas.png")
+found.draw().save("market-bananas.png")

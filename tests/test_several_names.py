@@ -20,8 +20,9 @@ from safetensors.torch import load_file, save_file
 from tiny_model import write_tiny_model
 
 from photon import AsyncEngine, Box, Detect, End, Engine, EngineError, PointAt, RequestError
-from photon.errors import ConstraintError
+from photon.errors import ConstraintError, DeadlineError
 from photon.images.decode import load_image
+from photon.models.moondream.model import MoondreamModel
 from photon.request import Request
 from photon.runner.runner import ModelRunner
 from photon.scheduler.scheduler import Scheduler
@@ -74,11 +75,12 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def is_idle(engine: Engine) -> bool:
     """Whether nothing is left of any call, within a second."""
-    scheduler = engine._ticker._scheduler
     deadline = time.monotonic() + 1
-    while scheduler.has_work and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if not (engine._ticker._scheduler.has_work or engine._pending or engine._ticker._branches):
+            return True
         time.sleep(0.01)
-    return not scheduler.has_work and not engine._pending and not engine._ticker._branches
+    return False
 
 
 # The answer
@@ -171,6 +173,20 @@ def test_one_picture_and_one_place_in_line(start: Callable[..., Engine], monkeyp
     assert all(len(of_call) == 1 for of_call in images) and len(set.union(*images)) == 20
 
 
+def test_the_picture_is_encoded_once(start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, encoded = MoondreamModel.encode_images, []
+
+    def spy(self: MoondreamModel, images: list[Any]) -> Any:
+        encoded.extend(images)
+        return encode(self, images)
+
+    monkeypatch.setattr(MoondreamModel, "encode_images", spy)
+    for names in (NAMES, [f"name {i}" for i in range(20)]):  # more than there are rows
+        start().detect(PICTURE, names, max_objects=5)
+        assert len(encoded) == 1
+        encoded.clear()
+
+
 def test_objects_leave_as_they_are_found(start: Callable[..., Engine]) -> None:
     engine = start()
     *chunks, end = engine.detect(PICTURE, NAMES, max_objects=4, stream=True)
@@ -260,9 +276,17 @@ def test_a_part_that_is_too_long_is_named(start: Callable[..., Engine], launched
         engine.point(PICTURE, ["x", "y" * 300])
     small = start(num_pages=8, page_size=4, pipeline_depth=1)  # room for the short name, and not for the long one
     assert not launched
-    with pytest.raises(RequestError, match=r"^object 'y{20}': .* KV memory has room for 32$"):
+    with pytest.raises(RequestError, match=r"^object 'y{20}': .* KV memory has room for 32"):
         small.detect(PICTURE, ["x", "y" * 20, "z"], max_objects=1)
     assert is_idle(small) and len(small.detect(PICTURE, "x", max_objects=1)) == 1
+
+
+def test_the_time_of_a_call_is_that_of_all_its_parts(start: Callable[..., Engine], launched: list[int]) -> None:
+    """Two names on the only row: the second is still waiting."""
+    engine = start(max_batch_size=1)
+    with pytest.raises(DeadlineError, match="^object '(one|two)': .*0.3 s"):
+        engine.detect(PICTURE, NAMES[:2], max_objects=40, timeout=0.3)
+    assert is_idle(engine) and 1 < len(launched) < 40
 
 
 def test_closing_the_engine_ends_all_parts_or_waits_for_them(start: Callable[..., Engine], launched: list[int]) -> None:
