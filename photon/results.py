@@ -174,6 +174,8 @@ class TokenLogprobs(Candidate):
 class Result(ABC):
     """What every skill's result has. Set by the task; two results are equal when they say the same.
 
+    `token_ids`: all that was said, thoughts and answer mark included, the end token not. With a stop string, up to and
+    including the token that completes it: there they say more than the text, which ends where the stop string begins.
     `image`: the upright picture that was asked about, for `draw`. `logprobs`: one entry a token, if asked for.
     """
 

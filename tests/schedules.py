@@ -1,4 +1,4 @@
-"""Random schedules: who asks what and when, who is cancelled, how small everything is. And what must hold in each.
+"""Random schedules: who asks what and when, who is cancelled or late, how small everything is. And what must hold.
 
 `run_schedule` drives a scheduler through one on the fake runner, checks the invariants from outside at every tick, and
 compares what each request said with its solo run.
@@ -6,21 +6,32 @@ compares what each request said with its solo run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from random import Random
 
 import numpy as np
 from fake_runner import FakeRunner, PoisoningPool
 from sequential_oracle import Outcome, may_ever_run, run_alone
-from toy_model import COORD, END, FRAGILE, NUM_IDS, Chain, Cycle
+from toy_model import COORD, END, FRAGILE, NUM_IDS, Chain, Cycle, Pairs
 
-from photon.errors import RequestError
-from photon.request import IMAGE_ID, Constraint, ImageSpan, PreparedImage, Prompt, Request, Role, Sampling, Token
+from photon.errors import DeadlineError, RequestError
+from photon.request import (
+    IMAGE_ID,
+    Constraint,
+    Deadline,
+    ImageSpan,
+    PreparedImage,
+    Prompt,
+    Request,
+    Role,
+    Sampling,
+    Token,
+)
 from photon.scheduler.scheduler import Scheduler
 from photon.scheduler.update import Update
 
-KINDS = ("text", "text", "banned", "marked", "point", "detect", "chain", "dead end", "refusal", "fragile")
+KINDS = ("text", "text", "banned", "watched", "marked", "point", "detect", "chain", "dead end", "refusal", "fragile")
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,7 @@ class Arrival:
     kind: str
     request_seed: int
     cancelled_at: int | None
+    late_at: int | None  # the tick from which on its deadline has passed
     beginning: Prompt | None  # a picture and what is before it, the same object for all requests that begin so
 
 
@@ -45,7 +57,9 @@ class Schedule:
     def request(self, i: int) -> Request:
         """A new request each time: constraints are state."""
         arrival = self.arrivals[i]
-        return make_request(i, arrival.kind, Random(arrival.request_seed), arrival.beginning)
+        request = make_request(i, arrival.kind, Random(arrival.request_seed), arrival.beginning)
+        deadline = None if arrival.late_at is None else Deadline(arrival.late_at, arrival.late_at - arrival.tick)
+        return replace(request, deadline=deadline)
 
     def may_ever_run(self, request: Request) -> bool:
         return may_ever_run(request, max_context=self.max_context, room=self.num_pages * self.page_size)
@@ -59,8 +73,9 @@ def make_schedule(seed: int) -> Schedule:
     for _ in range(rng.randint(1, 12)):
         tick = rng.choice([0, 0, rng.randint(0, 25)])
         cancelled_at = tick + rng.randint(0, 12) if rng.random() < 0.25 else None
+        late_at = tick + rng.randint(0, 15) if rng.random() < 0.2 else None
         beginning = rng.choice(beginnings)
-        arrivals.append(Arrival(tick, rng.choice(KINDS), rng.getrandbits(40), cancelled_at, beginning))
+        arrivals.append(Arrival(tick, rng.choice(KINDS), rng.getrandbits(40), cancelled_at, late_at, beginning))
     page_size = rng.randint(1, 5)
     return Schedule(
         seed=seed,
@@ -114,6 +129,7 @@ def make_request(request_id: int, kind: str, rng: Random, beginning: Prompt | No
         banned_ids=tuple(i for i in range(NUM_IDS) if i not in few) if kind in ("banned", "marked") else (),
         constraint=_make_constraint(kind, rng),
         answer_mark=few[-1] if kind == "marked" else None,
+        stop_watch=Pairs() if kind == "watched" else None,
     )
 
 
@@ -163,6 +179,7 @@ class Run:
     tokens: dict[int, list[Token]] = field(default_factory=dict)
     ended: dict[int, Update] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
+    now: int = 0  # the tick, which is the scheduler's clock
 
     def __post_init__(self) -> None:
         s = self.schedule
@@ -176,16 +193,16 @@ class Run:
             max_context=s.max_context,
             depth=self.depth,
             max_prefill_tokens=s.max_prefill_tokens,
+            clock=lambda: self.now,
         )
 
     def go(self) -> None:
         last_event = max(max(a.tick, a.cancelled_at or 0) for a in self.schedule.arrivals)
-        tick = 0
-        while tick <= last_event or self.scheduler.has_work:
-            assert tick < last_event + 20 * len(self.schedule.arrivals) + 20, "the scheduler does not come to an end"
-            self._arrive_and_cancel(tick)
+        while self.now <= last_event or self.scheduler.has_work:
+            assert self.now < last_event + 20 * len(self.schedule.arrivals) + 20, "the scheduler never comes to an end"
+            self._arrive_and_cancel(self.now)
             self._tick()
-            tick += 1
+            self.now += 1
         self._check_end()
 
     def _arrive_and_cancel(self, tick: int) -> None:
@@ -210,18 +227,29 @@ class Run:
 
     def _tick(self) -> None:
         ended_before, num_plans, num_committed = set(self.ended), len(self.runner.plans), self.runner.num_committed
+        late = self._late()
         had_work = self.scheduler.has_work
         for update in self.scheduler.tick():
             self._hear(update)
         if not self.is_strict:
             return
+        told = {i for i, update in self.ended.items() if isinstance(update.error, DeadlineError)}
+        assert late <= told, "who is late hears it at once"
         new_plans = self.runner.plans[num_plans:]
-        assert bool(new_plans or self.runner.num_committed > num_committed) == had_work, "every tick makes progress"
+        did_work = bool(new_plans or self.runner.num_committed > num_committed or late)
+        assert did_work == had_work, "every tick makes progress"
         assert len(new_plans) <= 1 and len(self.runner.plans_in_flight) < self.depth
         for plan in new_plans:
-            assert ended_before.isdisjoint(row.seq_id for row in plan.rows), "P6: a finalized sequence was planned"
+            over = ended_before | late
+            assert over.isdisjoint(row.seq_id for row in plan.rows), "P6: a finalized sequence was planned"
             self._check_plan_size(len(plan.rows), [row.length for row in plan.rows])
         self.scheduler.check_integrity()
+
+    def _late(self) -> set[int]:
+        """Those at work or in line whose deadline passes with this tick."""
+        alive = self.tokens.keys() - self.ended.keys() - self.refused
+        times = {i: self.schedule.arrivals[i].late_at for i in alive}
+        return {i for i, time in times.items() if time is not None and time <= self.now}
 
     def _check_plan_size(self, num_rows: int, lengths: list[int]) -> None:
         assert 1 <= num_rows <= self.schedule.max_rows
@@ -251,7 +279,7 @@ class Run:
         update, tokens = self.ended.get(i), tuple(self.tokens[i])
         if update is None:
             return False
-        if update.finish_reason == "cancelled":
+        if update.finish_reason == "cancelled" or isinstance(update.error, DeadlineError):
             return tokens == expected.tokens[: len(tokens)]
         error = type(update.error).__name__ if update.error else ""
         return Outcome(tokens, update.finish_reason or "", error) == expected

@@ -46,6 +46,8 @@ def run_alone(request: Request, *, max_context: int) -> Outcome:
             return Outcome(tuple(said), "stop")
         said.append(token)
         cells.append(embed(token))
+        if request.stop_watch is not None and request.stop_watch.heard(token.id):
+            return Outcome(tuple(said), "stop")
         if _is_full(request, said, max_context):
             return Outcome(tuple(said), "length")
 

@@ -74,6 +74,24 @@ class ForgetsToLowerReferences(Scheduler):
         return super()._commit(step)
 
 
+class LaunchesTheLate(Scheduler):
+    """Breaks P6: who is out of time is in one more step."""
+
+    _ended: tuple[Update, ...] = ()
+
+    def _end_late(self) -> list[Update]:
+        return []
+
+    def _launch_next(self) -> Step | None:
+        step = super()._launch_next()
+        self._ended = tuple(super()._end_late())
+        return step
+
+    def _commit_down_to(self, num_in_flight: int) -> list[Update]:
+        ended, self._ended = self._ended, ()
+        return [*ended, *super()._commit_down_to(num_in_flight)]
+
+
 def commit_zombies_too(self: Scheduler, step: Step) -> list[Update]:
     """Breaks P6: what a finalized sequence says is handed out."""
     updates = []
@@ -177,6 +195,7 @@ def test_the_unbroken_scheduler_passes() -> None:
         (CommitsNewestFirst, "P2: slot . is not the oldest"),
         (SamplesOneTickLate, "P4: the last forward is not sampled"),
         (ForgetsToLowerReferences, "P5: . refs, in . steps"),
+        (LaunchesTheLate, "P6: a finalized sequence was planned"),
         (ReleasesZombies, "P7: a step in flight may still write"),
     ],
 )
@@ -235,7 +254,7 @@ def test_sharing_wrongly_comes_out_as_a_wrong_token(
 @pytest.mark.parametrize(
     ("name", "broken", "message"),
     [
-        ("insert", insert_without_holding, "held: "),
+        ("insert", insert_without_holding, "held . times, not ."),
         ("leave", leave_and_let_go, "P7: a step in flight|a step was launched, its prefix is not there"),
         ("idle", lambda index: [], "every tick makes progress"),
     ],

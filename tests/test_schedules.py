@@ -3,9 +3,11 @@
 from collections import Counter
 
 import pytest
-from schedules import run_schedule, solo_runs
+from schedules import make_schedule, run_schedule, solo_runs
 
 from photon.cache.prefix import PrefixIndex, SharedPrefix
+from photon.errors import DeadlineError
+from photon.scheduler.update import Update
 
 NUM_SCHEDULES = 1000
 BATCH = 100
@@ -16,6 +18,10 @@ BATCH = 100
 def test_requests_say_what_they_say_alone(first: int, depth: int) -> None:
     for seed in range(first, first + BATCH):
         run_schedule(seed, depth)
+
+
+def is_late(update: Update) -> bool:
+    return isinstance(update.error, DeadlineError)
 
 
 def test_the_schedules_reach_every_way_to_end() -> None:
@@ -32,6 +38,14 @@ def test_the_schedules_reach_every_way_to_end() -> None:
     cancelled = [i for run in runs for i, update in run.ended.items() if update.finish_reason == "cancelled"]
     zombies = sum(run.scheduler.stats().num_zombie_rows for run in runs)
     prefills = [len(plan.rows) for run in runs for plan in run.runner.plans if plan.is_prefill]
+    late = Counter("in line" in str(u.error) for run in runs for u in run.ended.values() if is_late(u))
+    watched = Counter(
+        outcome.reason
+        for seed in range(BATCH)
+        for arrival, outcome in zip(make_schedule(seed).arrivals, solo_runs(seed), strict=True)
+        if arrival.kind == "watched"
+    )
+    assert min(late[True], late[False], watched["stop"], watched["length"]) >= 10, (late, watched)
     assert len(cancelled) >= 50 and zombies >= 50 and max(prefills) >= 3
 
 
@@ -61,5 +75,6 @@ def test_at_depth_1_only_a_dead_end_makes_a_zombie() -> None:
     """Its forward has run when its mask turns out to allow nothing."""
     for seed in range(BATCH):
         run = run_schedule(seed, 1)
-        kinds = [run.schedule.arrivals[i].kind for i, update in run.ended.items() if update.error is not None]
+        failed = [i for i, update in run.ended.items() if update.error is not None and not is_late(update)]
+        kinds = [run.schedule.arrivals[i].kind for i in failed]
         assert run.scheduler.stats().num_zombie_rows == kinds.count("dead end")
