@@ -24,7 +24,7 @@ class AsyncEngine:
     """As `Engine`, with coroutines to be awaited and streams to be iterated by `async for`. An async context manager.
 
     It may be made outside of a loop (loading a model blocks: `await asyncio.to_thread(AsyncEngine, ...)` does not), and
-    be used by one loop at a time.
+    be used by one loop at a time. A coroutine begins its work, and its `timeout`, when it is awaited; a stream at once.
     """
 
     def __init__(self, model: str | Path = "photon-tiny", **options: Any) -> None:
