@@ -22,7 +22,7 @@ from photon.config import EngineConfig
 from photon.device import Device
 from photon.engine.loading import LoadedModel, build_scheduler, load_model
 from photon.models.moondream.model import MoondreamModel
-from photon.request import PreparedImage, Request, Sampling, Token
+from photon.request import PreparedImage, Prompt, Request, Sampling, Token
 from photon.runner.plan import Plan
 from photon.runner.runner import ModelRunner
 from photon.tasks import CaptionTask, DetectTask, PointTask, QueryTask, Task
@@ -48,6 +48,7 @@ TASKS: list[Task] = [
     DetectTask(object="car", max_objects=3),
     CaptionTask(length="short", max_tokens=7, sampling=Sampling(temperature=0.8, seed=3)),
 ]
+WORD = 5  # often said by the random model
 FOLDERS: dict[str, Path] = {name: DATA / name for name in PICTURES if name.startswith("moondream")}
 FEATURES: dict[tuple[int, bytes], Tensor] = {}
 Said = dict[int, tuple[list[Token], str | None]]
@@ -195,6 +196,30 @@ def test_memory_for_one_at_a_time(page_size: int, depth: int, work: Work) -> Non
     most = max(len(request.prompt) + min(request.limit_tokens, request.max_tokens) - 1 for request in requests)
     said = run("random", requests, pipeline_depth=depth, page_size=page_size, num_pages=-(-most // page_size))
     assert_equal(said, expected)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_words_before_the_picture_count_for_the_penalty(depth: int, work: Work) -> None:
+    texts = [request for request in build("random", prepared("random")) if request.constraint is None]
+    plain, penalised = ([with_word(request, penalty=penalty) for request in texts] for penalty in (1.0, 50.0))
+    freely = run("random", plain, pipeline_depth=depth)
+    expected: Said = {}
+    for request in penalised:
+        expected |= run("random", [request])
+    for i in expected:
+        assert WORD in [token.id for token in freely[i][0]]
+        assert WORD not in [token.id for token in expected[i][0]]
+    work.num_images = 0
+    assert_equal(run("random", penalised, pipeline_depth=depth), expected)
+    assert work.num_images == 1
+
+
+def with_word(request: Request, *, penalty: float) -> Request:
+    """WORD stands between the first token and the picture."""
+    bos, *others = request.prompt.tokens
+    (span,) = request.prompt.images
+    prompt = Prompt((bos, Token(WORD), *others), (replace(span, start=span.start + 1),))
+    return replace(request, prompt=prompt, sampling=replace(request.sampling, repetition_penalty=penalty))
 
 
 @pytest.mark.parametrize("depth", [1, 2])
