@@ -59,9 +59,8 @@ def test_reasoning(ask: Any) -> None:
     points = [point for grounding in whole.reasoning.grounding for point in grounding.points]
     assert [chunk for chunk in chunks if isinstance(chunk, Point)] == points
     assert joined(chunks, ReasoningDelta) == whole.reasoning.text and joined(chunks, TextDelta) == whole.answer
-    wanted = [
-        tuple(p) for grounding in said_by_reference("reasoning", "reasoning")["grounding"] for p in grounding["points"]
-    ]
+    groundings = said_by_reference("reasoning", "reasoning")["grounding"]
+    wanted = [tuple(point) for grounding in groundings for point in grounding["points"]]
     assert wanted and [(p.x, p.y) for p in points] == wanted
     shape = whole.to_dict()["reasoning"]["grounding"]
     assert [tuple(p) for grounding in shape for p in grounding["points"]] == [(p.x, p.y) for p in points]
