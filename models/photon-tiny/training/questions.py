@@ -1,6 +1,6 @@
-"""Ten questions and their right answers for every scene of a batch, made on the device without a loop over pictures.
+"""Fourteen questions about every scene of a batch and their right answers, made on the device without a loop.
 
-Three slots ground (detect, point), six ask for a short answer, one for a caption. A fifth of the questions ask for what
+Three slots ground (detect, point), ten ask for a short answer, one for a caption. A fifth of the questions ask for what
 is absent. A question whose answer is not clear (something half hidden, too many) is fed but not learnt.
 """
 
@@ -25,10 +25,12 @@ PROMPT = 13  # positions of a grounding prompt at most
 GROUND_OBJECTS = (10, 5, 5)
 TEXT_LENGTH = 26
 CAPTION_LENGTH = 64
-SHORT_QUESTIONS = 6
+SHORT_QUESTIONS = 10
 SLOT_LENGTHS = (*(PROMPT + 3 * m for m in GROUND_OBJECTS), *[TEXT_LENGTH] * SHORT_QUESTIONS, CAPTION_LENGTH)
 COUNT, IS_THERE, COLOUR, BESIDE, HERE = range(5)
-SHORT_SHARES = (0.26, 0.1, 0.09, 0.35, 0.2)  # what is harder to learn is asked more often
+FAR = 99.0  # sides
+SHORT_SHARES = (0.16, 0.06, 0.05, 0.57, 0.16)  # what is harder to learn is asked more often
+WHAT_SHARE = 0.8  # of the questions of what is beside what: those to be answered with a noun
 
 
 def make_slots(facts: Facts, library: Library, book: Phrasebook) -> Slots:
@@ -119,7 +121,7 @@ def _short(facts: Facts, library: Library, book: Phrasebook) -> Slots:
         ask_count(facts, library, book),
         ask_is_there(facts, library, book),
         ask_colour(facts, book),
-        ask_beside(facts, book),
+        ask_beside(facts, book, WHAT_SHARE),
         ask_here(facts, book),
     ]
     fair = torch.stack([a.fair for a in asked], 1)
@@ -174,8 +176,8 @@ def ask_colour(facts: Facts, book: Phrasebook) -> Asked:
     return Asked(book.colour.random(len(noun), book.noun_values(noun)), book.colour_alone[colour], fair)
 
 
-def ask_beside(facts: Facts, book: Phrasebook) -> Asked:
-    """Half of them "what is beside", half "is this beside that"."""
+def ask_beside(facts: Facts, book: Phrasebook, what_share: float = 0.5) -> Asked:
+    """ "What is beside" for `what_share` of them, where that is clear; else "is this beside that"."""
     n, device = len(facts.noun), facts.noun.device
     side = torch.randint(4, (n,), device=device)
     side_piece = book.sides[side, torch.randint(book.sides.shape[1], (n,), device=device)]
@@ -187,11 +189,13 @@ def ask_beside(facts: Facts, book: Phrasebook) -> Asked:
     along = (offset * towards[:, None]).sum(-1)
     across = (offset * towards.flip(1)[:, None]).sum(-1).abs()
 
-    distance = torch.where(facts.visible & (along > across) & (along > 0.08), along + across, 99.0)
-    nearest = distance.argmin(1)
-    second = distance.scatter(1, nearest[:, None], 99.0).amin(1)
-    nearest_distance = distance.amin(1)
-    clearly = (nearest_distance < 9) & ((second > 1.2 * nearest_distance) | (second > 9)) & at(facts.clear, nearest)
+    distance = along + across
+    beside = torch.where(facts.visible & (along > across) & (along > 0.08), distance, FAR)
+    nearest, nearest_distance = beside.argmin(1), beside.amin(1)
+    # Nothing else is about as near, in that direction or roughly in it.
+    other_noun = facts.noun != at(facts.noun, nearest)[:, None]
+    rivals = torch.where(facts.visible & other_noun & (along > 0.5 * across) & (along > 0.01), distance, FAR)
+    clearly = (nearest_distance < FAR) & (rivals.amin(1) > 1.2 * nearest_distance) & at(facts.clear, nearest)
     what_fair = any_anchor & clearly & (at(facts.noun, nearest) != anchor_noun)
     what = book.what_is_beside.random(n, {**book.noun_values(anchor_noun), "side": side_piece})
 
@@ -203,7 +207,7 @@ def ask_beside(facts: Facts, book: Phrasebook) -> Asked:
     )
     is_fair_here = any_anchor & any_other & (gap.abs() > 0.1)
 
-    asks_what = (torch.rand(n, device=device) < 0.5) & what_fair
+    asks_what = (torch.rand(n, device=device) < what_share) & what_fair
     answer = torch.where(asks_what, book.noun(at(facts.noun, nearest), "bare"), _yes_no(book, gap > 0))
     return Asked(torch.where(asks_what[:, None], what, is_it), answer, asks_what | is_fair_here)
 

@@ -38,7 +38,7 @@ from photon.models.moondream.weights import named_tensors, random_init  # noqa: 
 
 WARM_UP = 300  # steps, after a cold or a weights-only start
 DECAY = 0.4  # the share of the time in which the rate falls to zero
-LOSS_WEIGHTS = {"coord": 1.0, "decision": 2.0, "forced": 0.02, "answer": 1.5, "caption": 1.0, "size": 0.5}
+LOSS_WEIGHTS = {"coord": 1.0, "decision": 2.0, "forced": 0.02, "answer": 2.0, "caption": 1.0, "size": 0.5}
 DENSE_WEIGHTS = ((0.0, 1.0), (0.7, 0.3))  # from this share of the time on
 BOX_WEIGHT = 3.0
 TILED_SHARE = 0.6  # of the pictures, from half of the time on
