@@ -19,14 +19,27 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from tiny_model import write_tiny_model
 
-from photon import AsyncEngine, Box, Detect, End, Engine, EngineError, PointAt, RequestError
+from photon import (
+    AsyncEngine,
+    Box,
+    Detect,
+    End,
+    Engine,
+    EngineError,
+    Metrics,
+    Point,
+    PointAt,
+    PointResult,
+    RequestError,
+)
 from photon.errors import ConstraintError, DeadlineError
 from photon.images.decode import load_image
 from photon.models.moondream.model import MoondreamModel
 from photon.request import Request
+from photon.results import FinishReason
 from photon.runner.runner import ModelRunner
 from photon.scheduler.scheduler import Scheduler
-from photon.tasks import DetectTask
+from photon.tasks import DetectTask, PointTask
 from photon.tasks.objects import build_objects
 
 PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
@@ -127,6 +140,23 @@ def test_every_way_to_ask_gives_the_same(start: Callable[..., Engine], eager: Pa
 def test_a_list_of_one_name_is_that_name(start: Callable[..., Engine]) -> None:
     engine = start()
     assert engine.detect(PICTURE, ["one"], max_objects=2) == engine.detect(PICTURE, "one", max_objects=2)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [(("stop", "stop"), "stop"), (("stop", "length"), "length"), (("length", "stop"), "length")],
+)
+def test_one_part_that_is_cut_cuts_the_answer(
+    reasons: tuple[FinishReason, FinishReason], expected: FinishReason
+) -> None:
+    points = Point(0, 0, label="one"), Point(1, 1, label="two")
+    parts = [
+        PointResult((point,), token_ids=(i,), finish_reason=reason, metrics=Metrics())
+        for i, (point, reason) in enumerate(zip(points, reasons, strict=True))
+    ]
+    joined = PointTask(object=["one", "two"]).join(parts)
+    assert (joined.finish_reason, joined.truncated) == (expected, expected == "length")
+    assert joined.points == points and joined.token_ids == (0, 1)
 
 
 def test_logprobs_stand_behind_one_another(start: Callable[..., Engine]) -> None:
