@@ -196,13 +196,13 @@ def start(folder: Path) -> Iterator[Callable[..., Engine]]:
 
 def settle(engine: Engine) -> None:
     """Wait until nothing is at work, and see that all memory is free."""
-    scheduler, until = engine._ticker._scheduler, time.monotonic() + 5
-    while (scheduler.has_work or engine._pending) and time.monotonic() < until:
+    ticker, until = engine._ticker, time.monotonic() + 5
+    scheduler = ticker._scheduler
+    while (scheduler.has_work or engine._pending or ticker._expected) and time.monotonic() < until:
         time.sleep(0.01)
     scheduler.check_integrity()
     assert (scheduler.stats().num_waiting, scheduler.stats().num_running) == (0, 0)
-    assert not engine._pending and not engine._ticker._expected and not engine._ticker._branches
-    assert len(engine._ticker._deadlines) == 0
+    assert not engine._pending and not ticker._expected and not ticker._branches and len(ticker._deadlines) == 0
 
 
 CALLS: list[Callable[[Engine | AsyncEngine, dict[str, Any]], Any]] = [
