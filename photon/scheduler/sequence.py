@@ -21,7 +21,7 @@ from photon.scheduler.update import FinishReason, Timing, Update
 class Sequence:
     request: Request
     limit: int  # tokens it may say in all; set when added, lowered by `say` at the answer mark
-    max_pages: int  # pages it may take in all; set when added, reserved from admission to release
+    max_pages: int  # pages it may have in all; set when added; but for those shared, reserved by admission
     prefix: SharedPrefix | None = None  # what it shares with others; set when added
     num_cached: int = 0  # positions of its prompt that an earlier step has computed; set by admission
     row: int = -1  # place in the batch; set by admission
