@@ -17,10 +17,12 @@ from test_engine import picture, same
 from tiny_model import OLDER, write_tiny_model
 
 from photon import AsyncEngine, End, Engine, Gaze, GazeResult, Point, RequestError
+from photon.draw import COLORS
 from photon.models.moondream import region
 from photon.models.moondream.model import MoondreamModel
 from photon.models.recipes import list_recipes, load_recipe, recipes_with_gaze
 from photon.request import IMAGE_ID, Role, Token
+from photon.results import Metrics
 from photon.tasks import GazeTask
 
 EYES = [(0.25, 0.75), (0.0, 1.0), (0.5, 0.125), (0.9, 0.4)]
@@ -177,3 +179,41 @@ def test_the_recipes_that_have_it() -> None:
 def test_gaze_needs_a_picture(engine: Engine) -> None:
     with pytest.raises(RequestError, match="gaze needs an image"):
         engine.gaze(None, (0.5, 0.5))
+
+
+def drawn(width: int, point: Point | None, label: str | None = None) -> np.ndarray:
+    gray = Image.new("RGB", (width, width * 3 // 4), (90, 90, 90))
+    result = GazeResult(
+        eye=Point(0.25, 0.5), point=point, token_ids=(), finish_reason="stop", metrics=Metrics(), image=gray
+    )
+    return np.asarray(result.draw(label))
+
+
+@pytest.mark.parametrize("width", [400, 640, 4000])
+def test_the_drawing_is_an_arrow_from_the_eye_to_the_point(width: int) -> None:
+    red = tuple(bytes.fromhex(COLORS[0][1:]))
+    picture = drawn(width, Point(0.75, 0.5))
+    is_red = (picture == red).all(axis=2)
+    row, columns = picture.shape[0] // 2, np.flatnonzero(is_red.any(axis=0))
+    assert is_red[row, width // 4] and is_red[row, width // 2], "the eye, and the shaft half way"
+    assert abs(columns[-1] - 0.75 * width) < width / 100, "the tip is at the point"
+    heights = is_red.sum(axis=0)
+    shaft, head = heights[width // 2], heights[int(0.73 * width) : int(0.75 * width)].max()
+    assert 2 <= shaft < head / 2 and head < width / 25
+    assert (picture[row // 2] == 90).all(), "the rest of the picture is as it was"
+
+
+def test_a_plate_hides_neither_eye_nor_tip() -> None:
+    for point in (Point(0.75, 0.5), Point(0.05, 0.4), Point(0.3, 0.95), Point(0.25, 0.02)):
+        plain, named = drawn(640, point), drawn(640, point, "the ball")
+        changed = (plain != named).any(axis=2)
+        assert changed.sum() > 500, "a plate is there"
+        for x, y in (Point(0.25, 0.5).to_pixels(640, 480), point.to_pixels(640, 480)):
+            assert not changed[max(0, y - 4) : y + 5, max(0, x - 4) : x + 5].any()
+
+
+def test_without_a_point_or_a_way_to_it_only_the_eye_is_drawn() -> None:
+    nobody, itself = drawn(640, None), drawn(640, Point(0.25, 0.5))
+    assert (nobody == itself).all()
+    ys, xs = np.nonzero((nobody != 90).any(axis=2))
+    assert xs.max() - xs.min() < 30 and ys.max() - ys.min() < 30
