@@ -26,6 +26,7 @@ class StopFilter:
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stops)
         self._longest = max(map(len, self._stops), default=0)
+        self._first_chars = frozenset(stop[0] for stop in self._stops)
         self._held = ""  # the longest end of the text so far that begins a stop string and is none
         self.is_stopped = False
 
@@ -49,7 +50,7 @@ class StopFilter:
         """Where what is held begins. It only moves on, so that an answer's places are tried once each."""
         for start in range(max(0, len(text) - self._longest), len(text)):
             tail = text[start:]
-            if any(stop.startswith(tail) for stop in self._stops):
+            if text[start] in self._first_chars and any(stop.startswith(tail) for stop in self._stops):
                 return start
         return len(text)
 
