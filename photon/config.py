@@ -22,7 +22,8 @@ class EngineConfig:
     revision          revision of a Hugging Face repository; None takes the recipe's
     device            "auto", "cpu", "cuda" or "cuda:N"
     dtype             "auto" (float32 on the CPU, bfloat16 on a GPU), "float32", "bfloat16", "float16"
-    pipeline_depth    1: commit each step before the next is launched; 2: overlap them
+    pipeline_depth    1: commit each step before the next is launched; 2: overlap them; None takes 2 on a GPU and 1 on
+                      a CPU, where there is nothing to overlap and a step more would be computed for every answer
     max_batch_size    rows that decode together, 1 to 1,024
     page_size         positions a page of KV memory, 1 to 256
     num_pages         pages of KV memory; None takes what max_batch_size full contexts need, within kv_bytes
@@ -36,7 +37,7 @@ class EngineConfig:
     revision: str | None = None
     device: str = "auto"
     dtype: str = "auto"
-    pipeline_depth: int = 2
+    pipeline_depth: int | None = None
     max_batch_size: int = 8
     page_size: int = 16
     num_pages: int | None = None
@@ -59,7 +60,8 @@ class EngineConfig:
         _check_choice("dtype", self.dtype, DTYPES)
         if self.device not in DEVICES and not re.fullmatch("cuda:[0-9]+", self.device):
             raise ConfigError(f"device must be one of auto, cpu, cuda, cuda:N, got {self.device!r}")
-        _check_range("pipeline_depth", self.pipeline_depth, 1, 2)
+        if self.pipeline_depth is not None:
+            _check_range("pipeline_depth", self.pipeline_depth, 1, 2)
         _check_range("max_batch_size", self.max_batch_size, 1, 1024)
         _check_range("page_size", self.page_size, 1, 256)
         _check_range("max_prefill_tokens", self.max_prefill_tokens, 1, 2**20)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from torch import Tensor
 
-from photon.kernels.attention import AttentionPlan, PagedAttend
+from photon.kernels.attention import AttentionPlan, PagedAttend, SlicedAttend
 
+Kind = type[PagedAttend] | type[SlicedAttend]
+KINDS = [PagedAttend, SlicedAttend]
 PAGE, HEADS, KV_HEADS, DIM = 4, 4, 2, 8
 BLOCK = (0, 5)
 
@@ -28,7 +31,8 @@ def attend_by_hand(q_Hd: Tensor, keys: Tensor, values: Tensor, seen: list[int]) 
 class Rows:
     """Sequences of `lengths` random positions on scattered pages; all other memory but the inert page is NaN."""
 
-    def __init__(self, lengths: list[int]) -> None:
+    def __init__(self, lengths: list[int], attend: Kind) -> None:
+        self.kind = attend
         generator = torch.Generator().manual_seed(sum(lengths))
         self.lengths = lengths
         self.keys, self.values = ([torch.randn(n, KV_HEADS, DIM, generator=generator) for n in lengths] for _ in "kv")
@@ -56,11 +60,12 @@ class Rows:
         )
         self.kv[0, :].flatten(1, 2)[:, slots] = torch.nan  # it is for the step to write them
         plan = AttentionPlan(PAGE, slots, self.table, torch.tensor(self.lengths), query_lengths, self.lengths, blocks)
-        return PagedAttend(self.kv, plan)(0, q, k, v)
+        return self.kind(self.kv, plan)(0, q, k, v)
 
 
-def test_decode_sees_the_row_and_nothing_else() -> None:
-    rows = Rows([9, 1, 4, 5])
+@pytest.mark.parametrize("attend", KINDS)
+def test_decode_sees_the_row_and_nothing_else(attend: Kind) -> None:
+    rows = Rows([9, 1, 4, 5], attend)
     q = torch.randn(4, HEADS, DIM, generator=torch.Generator().manual_seed(1))
     out = rows.attend(q, [1, 1, 1, 1], [()] * 4)
     for row, length in enumerate(rows.lengths):
@@ -68,8 +73,9 @@ def test_decode_sees_the_row_and_nothing_else() -> None:
         torch.testing.assert_close(out[row].double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_prefill_is_causal_but_for_its_blocks() -> None:
-    rows = Rows([7, 3, 8])
+@pytest.mark.parametrize("attend", KINDS)
+def test_prefill_is_causal_but_for_its_blocks(attend: Kind) -> None:
+    rows = Rows([7, 3, 8], attend)
     q = torch.randn(18, HEADS, DIM, generator=torch.Generator().manual_seed(2))
     out = rows.attend(q, [7, 3, 8], [(BLOCK,), (), ()])
     start = 0
@@ -79,3 +85,10 @@ def test_prefill_is_causal_but_for_its_blocks() -> None:
             expected = attend_by_hand(q[start + position], rows.keys[row], rows.values[row], list(range(last)))
             torch.testing.assert_close(out[start + position].double(), expected, rtol=1e-5, atol=1e-6)
         start += length
+
+
+def test_pages_that_follow_each_other_are_one_span() -> None:
+    """Pages of 4: positions 0-11 lie in slots 8-19, position 12 in slot 28; the second row's 2 in slots 24 and 25."""
+    table = torch.tensor([[2, 3, 4, 7], [6, 0, 0, 0]])
+    plan = AttentionPlan(PAGE, torch.tensor([28, 25]), table, torch.tensor([13, 2]), [1, 1], [13, 2], [(), ()])
+    assert plan.spans == [[(8, 20), (28, 29)], [(24, 26)]]

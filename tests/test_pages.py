@@ -114,3 +114,12 @@ def test_random_takes_shares_and_releases_against_a_list() -> None:
         assert pool.num_free == 20 - len(set(held))
         assert [pool.num_holders(page) for page in range(1, 21)] == [held.count(page) for page in range(1, 21)]
         pool.check_integrity()
+
+
+def test_pages_released_together_are_handed_out_in_the_same_order_again() -> None:
+    pool = PagePool(9, 4)
+    first, second = take(pool, 3), take(pool, 2)
+    pool.release(first)
+    assert take(pool, 3) == first
+    pool.release([*second, *first])
+    assert take(pool, 5) == [*second, *first]

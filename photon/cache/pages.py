@@ -63,8 +63,11 @@ class PagePool:
             self._num_holders[page] += 1
 
     def release(self, pages: Iterable[int]) -> None:
-        """One holder less. The contents of a page without any mean nothing from here on (P7)."""
-        for page in pages:
+        """One holder less. The contents of a page without any mean nothing from here on (P7).
+
+        Pages are handed out again in the order that they have here: a run stays one, and is read without copying.
+        """
+        for page in reversed(list(pages)):
             assert self._num_holders[page], f"page {page} is released but not held"
             self._num_holders[page] -= 1
             if not self._num_holders[page]:

@@ -98,7 +98,7 @@ def build_scheduler(config: EngineConfig, model: Model, device: Device) -> Sched
         PagePool(num_pages, config.page_size),
         max_rows=config.max_batch_size,
         max_context=spec.max_context,
-        depth=config.pipeline_depth,
+        depth=config.pipeline_depth or (2 if device.is_cuda else 1),
         max_prefill_tokens=config.max_prefill_tokens,
     )
 

@@ -7,6 +7,7 @@ rounding the model was trained with, and never keeps the aspect.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from PIL import Image
@@ -55,11 +56,13 @@ def prepare_image(
     tiling = choose_tiling(image.height, image.width, crop=crop_size, margin_pixels=margin, max_tiles=max_crops)
     rows, columns = tiling
     crops = np.empty((1 + rows * columns, crop_size, crop_size, 3), dtype=np.uint8)
-    crops[0] = _resized(image, crop_size, crop_size)
     if tiling == (1, 1):
-        crops[1] = crops[0]
+        crops[:] = _resized(image, crop_size, crop_size)
     else:
-        whole = _resized(image, columns * window + 2 * margin, rows * window + 2 * margin)
+        with ThreadPoolExecutor(1) as beside:  # Pillow resizes without the interpreter's lock
+            small = beside.submit(_resized, image, crop_size, crop_size)
+            whole = _resized(image, columns * window + 2 * margin, rows * window + 2 * margin)
+            crops[0] = small.result()
         for index in range(rows * columns):
             top, left = (window * i for i in divmod(index, columns))
             crops[1 + index] = whole[top : top + crop_size, left : left + crop_size]

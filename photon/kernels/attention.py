@@ -61,6 +61,13 @@ class AttentionPlan:
         return torch.where(self.seen_BL, pages_BL * self.page_size + position % self.page_size, 0)
 
     @cached_property
+    def spans(self) -> list[list[tuple[int, int]]]:
+        """Of each row, its positions as [start, end) of slots, in order: as many as its pages make runs. Reads the
+        page table on the host, so for a CPU only."""
+        tables = zip(self.page_table_BP.tolist(), self.key_lengths, strict=True)
+        return [_spans(pages, length, self.page_size) for pages, length in tables]
+
+    @cached_property
     def masks(self) -> list[Tensor]:
         """Of each row, bool [new positions, positions]: what sees what."""
         device = self.lengths_B.device
@@ -109,6 +116,58 @@ def prefill_attention(q_THd: Tensor, keys: Tensor, values: Tensor, plan: Attenti
         )
         outs.append(out[0].transpose(0, 1))
     return torch.cat(outs)
+
+
+@dataclass(frozen=True)
+class SlicedAttend:
+    """As `PagedAttend`, for a CPU: row by row, keys and values read where they lie if the row's pages are one run.
+
+    So a step of few rows copies no cache, and what attention gives a row is the same bits whoever its neighbours are.
+    """
+
+    kv: Tensor
+    plan: AttentionPlan
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys, values = self.kv[layer].flatten(1, 2)  # [slots, KV heads, head_dim]
+        keys.index_copy_(0, self.plan.slots_T, k.to(keys.dtype))
+        values.index_copy_(0, self.plan.slots_T, v.to(values.dtype))
+        rows = zip(q.split(self.plan.query_lengths), self.plan.spans, self._masks, strict=True)
+        outs = [_attend_row(new, _join(keys, spans), _join(values, spans), mask) for new, spans, mask in rows]
+        return outs[0] if len(outs) == 1 else torch.cat(outs)
+
+    @cached_property
+    def _masks(self) -> list[Tensor] | list[None]:
+        """What is added to the scores. A single new position sees all that is before it."""
+        if self.plan.is_decode:
+            return [None] * len(self.plan.query_lengths)
+        return [
+            torch.zeros(seen.shape, dtype=self.kv.dtype).masked_fill_(~seen, -torch.inf) for seen in self.plan.masks
+        ]
+
+
+def _attend_row(q_THd: Tensor, k_LHd: Tensor, v_LHd: Tensor, mask_TL: Tensor | None) -> Tensor:
+    q, k, v = (x.transpose(0, 1)[None] for x in (q_THd, k_LHd, v_LHd))
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_TL, enable_gqa=k.shape[1] != q.shape[1])
+    return out[0].transpose(0, 1)
+
+
+def _join(slots: Tensor, spans: list[tuple[int, int]]) -> Tensor:
+    """Slots [start, end) of each span, one after the other: a view where there is one span."""
+    parts = [slots[start:end] for start, end in spans]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _spans(pages: list[int], length: int, page_size: int) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    for index in range(-(-length // page_size)):
+        start = pages[index] * page_size
+        end = start + min(page_size, length - index * page_size)
+        if spans and spans[-1][1] == start:
+            spans[-1] = spans[-1][0], end
+        else:
+            spans.append((start, end))
+    return spans
 
 
 def _gather(pages: Tensor, slots: Tensor) -> Tensor:

@@ -37,8 +37,9 @@ class Model(Protocol):
         """Projected features [positions, D] of each image; all crops of all images go through the tower together."""
         ...
 
-    def embed(self, ids_T: Tensor, values_T2: Tensor, value_sizes_T: Tensor) -> Tensor:
-        """[T, D]: the table's row for an id; where value_sizes is 1 or 2 the encoded coordinate or size instead."""
+    def embed(self, ids_T: Tensor, values_T2: Tensor | None = None, value_sizes_T: Tensor | None = None) -> Tensor:
+        """[T, D]: the table's row for an id; where value_sizes is 1 or 2 the encoded coordinate or size instead.
+        Without the two, no position carries a value."""
         ...
 
     def forward(self, embeds_TD: Tensor, positions_T: Tensor, attend: Attend) -> Tensor:
@@ -49,6 +50,10 @@ class Model(Protocol):
         """[B, V] float32."""
         ...
 
-    def read_values(self, hidden_BD: Tensor) -> tuple[Tensor, Tensor]:
-        """Coordinate [B] and size [B, 2] that each hidden state stands for, float32; argmax over the bins."""
+    def read_coordinates(self, hidden_BD: Tensor) -> Tensor:
+        """The coordinate that each hidden state stands for, float32 [B]; argmax over the bins."""
+        ...
+
+    def read_sizes(self, hidden_BD: Tensor) -> Tensor:
+        """The width and height that each hidden state stands for, float32 [B, 2]; argmax over the bins."""
         ...

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from photon.device import Device
-from photon.kernels.attention import PagedAttend
+from photon.kernels.attention import PagedAttend, SlicedAttend
 from photon.kernels.bitmask import allow_below, apply_bitmask, num_words
 from photon.models.base import Model
 from photon.request import MAX_LOGPROBS, Role
@@ -24,6 +24,7 @@ from photon.runner.slot import Sizes, SlotBuffers, allocate_slot
 from photon.runner.staging import attention_plan, stage_forward, stage_sampling
 
 NUM_SLOTS = 2
+_COORDINATES = {Role.X, Role.Y, Role.GROUNDED}
 MAX_BASE_MASKS = 64  # different sets of banned ids in an engine's life
 
 
@@ -42,6 +43,7 @@ class ModelRunner:
     def __init__(self, model: Model, kv: Tensor, device: Device, *, max_rows: int, max_positions: int) -> None:
         spec = model.spec
         self._model, self._kv, self._spec = model, kv, spec
+        self._attend = PagedAttend if device.is_cuda else SlicedAttend
         self._page_size = kv.shape[3]
         pages = -(-spec.max_context // self._page_size)
         candidates = min(MAX_LOGPROBS, spec.vocab_size)
@@ -79,9 +81,9 @@ class ModelRunner:
             embeds_TD = (
                 self._embed_prompts(buffers, plan, num_positions)
                 if plan.is_prefill
-                else self._embed_carry(buffers, count)
+                else self._embed_carry(buffers, plan)
             )
-            attend = PagedAttend(self._kv, attention_plan(buffers, plan.rows, num_positions, self._page_size))
+            attend = self._attend(self._kv, attention_plan(buffers, plan.rows, num_positions, self._page_size))
             hidden_TD = self._model.forward(embeds_TD, buffers.positions.device[:num_positions], attend)
             hidden_BD = hidden_TD[buffers.last.device[:count]]
             self._launched[slot] = Launched(plan, hidden_BD, self._model.logits(hidden_BD))
@@ -100,7 +102,7 @@ class ModelRunner:
                 self._copy_in.record(buffers.masked)
             self._compute.wait(buffers.masked)
         with self._compute.use():
-            self._sample(buffers, launched)
+            self._sample(buffers, launched, {mask.role for mask in masks})
             self._compute.record(buffers.sampled)
         self._copy_out.wait(buffers.sampled)
         with self._copy_out.use():
@@ -136,9 +138,9 @@ class ModelRunner:
         """Embeddings of the prompts' positions from each row's start on, one row after the other, with the features of
         the images that are among them in place."""
         here = slice(num_positions)
-        embeds_TD = self._model.embed(
-            buffers.ids.device[here], buffers.values.device[here], buffers.value_sizes.device[here]
-        )
+        values = (buffers.values.device[here], buffers.value_sizes.device[here])
+        has_values = buffers.value_sizes.array[here].any()
+        embeds_TD = self._model.embed(buffers.ids.device[here], *(values if has_values else ()))
         ends = accumulate(row.length for row in plan.rows)
         spans = [
             (end - row.start - row.length, span)  # the row's position p is embeds_TD[this + p]
@@ -152,11 +154,14 @@ class ModelRunner:
                 embeds_TD[origin + span.start : origin + span.end] = features_PD
         return embeds_TD
 
-    def _embed_carry(self, buffers: SlotBuffers, count: int) -> Tensor:
-        rows = buffers.carry.device[:count]
+    def _embed_carry(self, buffers: SlotBuffers, plan: Plan) -> Tensor:
+        rows = buffers.carry.device[: len(plan.rows)]
+        if not plan.is_constrained:  # text alone
+            return self._model.embed(self._carry_ids[rows])
         return self._model.embed(self._carry_ids[rows], self._carry_values[rows], self._carry_value_sizes[rows])
 
-    def _sample(self, buffers: SlotBuffers, launched: Launched) -> None:
+    def _sample(self, buffers: SlotBuffers, launched: Launched, roles: set[Role]) -> None:
+        """`roles`: those that some row has, beside text."""
         count = len(launched.plan.rows)
         here = slice(count)
         mask_BW = self._base_masks[buffers.base_mask.device[here]]
@@ -167,10 +172,13 @@ class ModelRunner:
         ids_B = self._choose(buffers, launched.plan, logits_BV)
         buffers.out_is_finite.device[here] = launched.logits_BV.isfinite().all(-1)
         buffers.out_ids.device[here] = ids_B.to(torch.int32)
-        if launched.plan.is_constrained:
-            self._read_values(buffers, launched.hidden_BD, logits_BV, ids_B)
-        else:
-            buffers.out_value_sizes.device[here] = 0
+        buffers.out_value_sizes.device[here] = 0
+        if roles & _COORDINATES:
+            self._read_coordinates(buffers, launched.hidden_BD, ids_B)
+        if Role.SIZE in roles:
+            self._read_sizes(buffers, launched.hidden_BD)
+        if Role.X in roles:
+            buffers.out_scores.device[here] = continue_probability(logits_BV, buffers.end_id.device[here])
         rows = buffers.carry.device[here]
         self._carry_ids[rows] = ids_B
         self._carry_values[rows] = buffers.out_values.device[here]
@@ -199,19 +207,23 @@ class ModelRunner:
             uniform_B=buffers.uniform.device[here],
         )
 
-    def _read_values(self, buffers: SlotBuffers, hidden_BD: Tensor, logits_BV: Tensor, ids_B: Tensor) -> None:
-        """The number that each token carries, by the role that the row's constraint gave it."""
+    def _read_coordinates(self, buffers: SlotBuffers, hidden_BD: Tensor, ids_B: Tensor) -> None:
+        """The number of each token that is a coordinate by the role that the row's constraint gave it."""
         here = slice(len(ids_B))
         role, end = buffers.role.device[here], buffers.end_id.device[here]
-        coordinate_B, size_B2 = self._model.read_values(hidden_BD)
         coord_id = -1 if self._spec.coord_id is None else self._spec.coord_id
         is_coordinate = (
             ((role == Role.X) & (ids_B != end)) | (role == Role.Y) | ((role == Role.GROUNDED) & (ids_B == coord_id))
         )
-        is_size = role == Role.SIZE
-        buffers.out_value_sizes.device[here] = (is_coordinate + 2 * is_size).to(torch.int8)
-        buffers.out_values.device[here] = torch.where(is_size[:, None], size_B2, coordinate_B[:, None])
-        buffers.out_scores.device[here] = continue_probability(logits_BV, end)
+        buffers.out_value_sizes.device[here] = is_coordinate.to(torch.int8)
+        buffers.out_values.device[here] = self._model.read_coordinates(hidden_BD)[:, None]
+
+    def _read_sizes(self, buffers: SlotBuffers, hidden_BD: Tensor) -> None:
+        here = slice(len(hidden_BD))
+        is_size = buffers.role.device[here] == Role.SIZE
+        buffers.out_value_sizes.device[here].masked_fill_(is_size, 2)
+        values_B2 = buffers.out_values.device[here]
+        values_B2.copy_(torch.where(is_size[:, None], self._model.read_sizes(hidden_BD), values_B2))
 
     def _base_mask(self, banned: tuple[int, ...]) -> int:
         """Index of the constant mask that allows the tokenizer's ids but for the banned; made when first asked for."""

@@ -1,7 +1,7 @@
 """The buffers of one ping-pong slot: all that a step reads and writes, allocated once.
 
-Each input and output exists twice, pinned on the host and on the device. The scheduler's slot state machine says when
-a slot is free (P3); nothing here checks it.
+Each input and output exists twice, pinned on the host and on the device; a CPU is both, and has it once. The
+scheduler's slot state machine says when a slot is free (P3); nothing here checks it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ class Pair:
     def array(self) -> np.ndarray:
         return self.host.numpy()
 
-    def upload(self, count: int) -> Tensor:
-        """Queue the copy of the first `count` rows to the device, and return them there."""
-        return self.device[:count].copy_(self.host[:count], non_blocking=True)
+    def upload(self, count: int) -> None:
+        """Queue the copy of the first `count` rows to the device."""
+        if self.host is not self.device:
+            self.device[:count].copy_(self.host[:count], non_blocking=True)
 
     def download(self, count: int) -> None:
-        self.host[:count].copy_(self.device[:count], non_blocking=True)
+        if self.host is not self.device:
+            self.host[:count].copy_(self.device[:count], non_blocking=True)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ class SlotBuffers:
 
 def allocate_slot(sizes: Sizes, device: Device) -> SlotBuffers:
     def pair(dtype: torch.dtype, *shape: int) -> Pair:
-        return Pair(device.pinned(shape, dtype), device.empty(shape, dtype))
+        host = device.pinned(shape, dtype)
+        return Pair(host, device.empty(shape, dtype) if device.is_cuda else host)
 
     rows, positions = sizes.rows, sizes.positions
     return SlotBuffers(

@@ -31,7 +31,7 @@ def load_weights(source: Path, config: MoondreamConfig, *, device: str, dtype: t
             tensor = tensor.T if transposed else tensor
             if tuple(tensor.shape) != shape:
                 problems.append(f"{name} has shape {list(tensor.shape)} instead of {list(shape)}")
-            return tensor.to(device=device, dtype=dtype).contiguous()
+            return _lay_out(name, tensor.to(device=device, dtype=dtype))
 
         weights = assemble(config, read)
         problems += [f"surplus {stored[name][0]}" for name in sorted(unread)]
@@ -39,3 +39,11 @@ def load_weights(source: Path, config: MoondreamConfig, *, device: str, dtype: t
             shown = "; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else "")
             raise ModelError(f"weights in {source} do not fit config.json: {shown}")
         return weights
+
+
+def _lay_out(name: str, tensor: Tensor) -> Tensor:
+    """In memory as products read it fastest: on a CPU a matrix [out, in] by inputs, which a single row multiplies half
+    as fast again as one by outputs, and many rows about as fast."""
+    if tensor.is_cpu and tensor.dim() == 2 and name.endswith(".weight"):
+        return tensor.T.contiguous().T
+    return tensor.contiguous()

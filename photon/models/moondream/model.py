@@ -47,7 +47,10 @@ class MoondreamModel:
         w, c = self.weights.vision, self.config.vision
         different = [image.crops[:1] if image.tiling == (1, 1) else image.crops for image in images]
         crops = torch.from_numpy(np.concatenate(different)).to(w.pos_emb.device)
-        features_NPE = vision.encode_crops(w, c, vision.normalize_crops(crops, w.pos_emb.dtype))
+        at_once = 1 if crops.is_cpu else len(crops)  # one crop at a time stays in a CPU's caches
+        features_NPE = torch.cat(
+            [vision.encode_crops(w, c, vision.normalize_crops(part, w.pos_emb.dtype)) for part in crops.split(at_once)]
+        )
         wholes, pooled = [], []
         for image, features in zip(images, features_NPE.split([len(crops) for crops in different]), strict=True):
             whole, tiles = features[:1], features[1:] if len(features) > 1 else features
@@ -55,10 +58,12 @@ class MoondreamModel:
             pooled.append(vision.pool_tiles(c, tiles[None], image.tiling))
         return list(vision.project(w, torch.cat(wholes), torch.cat(pooled)))
 
-    def embed(self, ids_T: Tensor, values_T2: Tensor, value_sizes_T: Tensor) -> Tensor:
+    def embed(self, ids_T: Tensor, values_T2: Tensor | None = None, value_sizes_T: Tensor | None = None) -> Tensor:
         """[T, D]: table rows, or the encoded coordinate or size where the position carries one."""
-        w = self.weights.region
         embeds_TD = self.weights.text.wte[ids_T]
+        if values_T2 is None or value_sizes_T is None:
+            return embeds_TD
+        w = self.weights.region
         coordinates = region.encode_coordinate(w, values_T2[:, 0])
         sizes = region.encode_size(w, values_T2)
         kind = value_sizes_T[:, None]
@@ -70,11 +75,10 @@ class MoondreamModel:
     def logits(self, hidden_BD: Tensor) -> Tensor:
         return text.lm_logits(self.weights.text, hidden_BD).float()
 
-    def read_values(self, hidden_BD: Tensor) -> tuple[Tensor, Tensor]:
-        """Coordinate [B] and size [B, 2], by argmax over the bins."""
-        w = self.weights.region
-        coordinates, sizes = region.coordinate_logits(w, hidden_BD), region.size_logits(w, hidden_BD)
-        return (
-            region.bins_to_coordinate(coordinates.argmax(-1), coordinates.shape[-1]),
-            region.bins_to_size(sizes.argmax(-1), sizes.shape[-1]),
-        )
+    def read_coordinates(self, hidden_BD: Tensor) -> Tensor:
+        bins = region.coordinate_logits(self.weights.region, hidden_BD)
+        return region.bins_to_coordinate(bins.argmax(-1), bins.shape[-1])
+
+    def read_sizes(self, hidden_BD: Tensor) -> Tensor:
+        bins = region.size_logits(self.weights.region, hidden_BD)
+        return region.bins_to_size(bins.argmax(-1), bins.shape[-1])

@@ -22,12 +22,13 @@ def text_forward(w: TextWeights, c: TextConfig, embeds: Tensor, positions: Tenso
 
     `attend(layer, q, k, v)` takes q [..., T, H, head_dim] and k, v [..., T, KV heads, head_dim]; it gives q's shape.
     """
-    rotation = rotary_table(positions)
+    rotation, num_rotated = rotary_table(positions), c.n_heads + c.n_kv_heads
     x = embeds
     for layer, block in enumerate(w.blocks):
         u = layer_norm(x, block.ln)
-        q, k, v = _split_heads(linear(u, block.attn.qkv), c)
-        out = attend(layer, rotate(q, rotation), rotate(k, rotation), v)
+        qk, v = linear(u, block.attn.qkv).unflatten(-1, (-1, c.head_dim)).split([num_rotated, c.n_kv_heads], dim=-2)
+        q, k = rotate(qk, rotation).split([c.n_heads, c.n_kv_heads], dim=-2)
+        out = attend(layer, q, k, v)
         x = x + linear(out.flatten(-2), block.attn.proj) + mlp(u, block.mlp)
     return x
 
@@ -38,23 +39,18 @@ def lm_logits(w: TextWeights, hidden: Tensor) -> Tensor:
 
 
 def rotary_table(positions: Tensor) -> tuple[Tensor, Tensor]:
-    """cos and sin [..., T, 1, ROTARY_DIMS / 2] in float32: angle of pair i = position * theta^(-2i / ROTARY_DIMS)."""
+    """Factors [..., T, 1, ROTARY_DIMS] of a dim itself and of its partner, float32: of pair i the cosine for both, and
+    -sine and sine, of the angle position * theta^(-2i / ROTARY_DIMS)."""
     half = ROTARY_DIMS // 2
     exponent = torch.arange(half, device=positions.device, dtype=torch.float32) / half
     angles = positions[..., None, None].to(torch.float32) * ROPE_THETA**-exponent
-    return angles.cos(), angles.sin()
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     """Rotate dims (i, i + ROTARY_DIMS / 2) of each head of [..., T, H, head_dim]; the rest passes unchanged."""
-    cos, sin = rotation
-    half = ROTARY_DIMS // 2
-    a, b = x[..., :half].float(), x[..., half:ROTARY_DIMS].float()
-    turned = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+    own, partners = rotation
+    turning = x[..., :ROTARY_DIMS].float()
+    turned = torch.addcmul(turning * own, turning.roll(ROTARY_DIMS // 2, dims=-1), partners).to(x.dtype)
     return torch.cat([turned, x[..., ROTARY_DIMS:]], dim=-1)
-
-
-def _split_heads(qkv: Tensor, c: TextConfig) -> tuple[Tensor, Tensor, Tensor]:
-    heads = qkv.unflatten(-1, (c.n_heads + 2 * c.n_kv_heads, c.head_dim))
-    q, k, v = heads.split([c.n_heads, c.n_kv_heads, c.n_kv_heads], dim=-2)
-    return q, k, v

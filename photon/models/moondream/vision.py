@@ -16,8 +16,8 @@ from photon.models.moondream.weights import Attention, VisionWeights
 
 def normalize_crops(crops_NHWC: Tensor, dtype: torch.dtype) -> Tensor:
     """uint8 [N, H, W, 3] to [N, 3, H, W] in [-1, 1]."""
-    pixels = crops_NHWC.permute(0, 3, 1, 2).to(torch.float32)
-    return ((pixels / 255 - 0.5) / 0.5).to(dtype)
+    pixels = crops_NHWC.to(torch.float32).div_(127.5).sub_(1)
+    return pixels.permute(0, 3, 1, 2).to(dtype)
 
 
 def encode_crops(w: VisionWeights, c: VisionConfig, pixels_NCHW: Tensor) -> Tensor:
