@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from PIL import Image
 
 import photon
 from photon.bench import evaluate as module
+from photon.bench.asking import PictureTask
 from photon.bench.evaluate import Figure, Question, evaluate, read_questions
 from photon.cli.main import run
 from photon.errors import ImageError, RequestError
@@ -74,7 +76,10 @@ ANSWERS = {("a.png", "How many cats?"): " 2.", ("b.png", "How many dogs?"): "3",
 
 
 class FakeEngine:
-    """Answers a question when its result is asked for; remembers how many waited at once."""
+    """Answers the questions about a picture when their result is asked for; remembers how many pictures waited at
+    once."""
+
+    description = "a fake"
 
     def __init__(self, model: str = "", **options: Any) -> None:
         self.tasks: list[tuple[str, Task]] = []
@@ -86,7 +91,8 @@ class FakeEngine:
     def __exit__(self, *_: object) -> None: ...
 
     def submit(self, task: Task, image: Path) -> Future[Any]:
-        self.tasks.append((image.name, task))
+        assert isinstance(task, PictureTask)
+        self.tasks += [(image.name, one) for one in task.tasks]
         self.waiting += 1
         self.most_waiting = max(self.most_waiting, self.waiting)
         engine = self
@@ -94,18 +100,19 @@ class FakeEngine:
         class Answer(Future[Any]):
             def result(self, timeout: float | None = None) -> Any:
                 engine.waiting -= 1
-                return _answer(image, task)
+                return task.join([_answer(image, one) for one in task.tasks])
 
         return Answer()
 
 
 def _answer(image: Path, task: Task) -> Any:
     if isinstance(task, DetectTask):
-        return DetectResult(boxes=tuple(Box(*box) for box in BOXES[image.name, task.object]), **SHARED)
+        return DetectResult(boxes=tuple(Box(*box) for box in BOXES[image.name, str(task.object)]), **SHARED)
     if isinstance(task, PointTask):
-        return PointResult(points=tuple(Point(*point) for point in POINTS[image.name, task.object]), **SHARED)
+        return PointResult(points=tuple(Point(*point) for point in POINTS[image.name, str(task.object)]), **SHARED)
     if isinstance(task, CaptionTask):
         return CaptionResult(caption="Two cats." if task.length == "short" else "A dogma.", **SHARED)
+    assert isinstance(task, QueryTask)
     if task.spatial_refs:
         assert task.spatial_refs == ((0.25, 0.5),)
         return QueryResult(answer="Cat", **SHARED)
@@ -167,12 +174,12 @@ def test_only_the_first_scenes(tmp_path: Path) -> None:
     assert made["detect, F1 at IoU 0.5"].count == 3 and made["count, exact"].count == 1
 
 
-def test_few_questions_wait_at_once_and_no_picture_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IN_FLIGHT", 3)
+def test_few_pictures_wait_at_once_and_none_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IN_FLIGHT", 2)
     engine = FakeEngine()
-    questions: list[Question] = read_questions(write(tmp_path, SCENES))
+    questions: list[Question] = read_questions(write(tmp_path, {"pictures": SCENES["pictures"] * 3}))
     asked = list(module._ask(engine, questions))  # type: ignore[arg-type]
-    assert engine.most_waiting == 3 and engine.waiting == 0
+    assert engine.most_waiting == 2 and engine.waiting == 0
     assert [a.row for a in asked] == [q.row for q in questions]
     assert all(a.result.image is None for a in asked)
 
@@ -212,8 +219,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeEngine]:
 def test_table(fake: type[FakeEngine], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["eval", str(write(tmp_path, SCENES))]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["figure", "value", "chance", "of"] in lines
-    assert ["detect,", "F1", "at", "IoU", "0.5", "0.750", "0.000", "4"] in lines
+    assert ["figure", "value", "95%", "chance", "of"] in lines
+    # Wilson's interval of one right answer in one, or of one in two.
+    assert ["what", "is", "at", "a", "point", "1.000", "0.207", "to", "1.000", "1.000", "1"] in lines
+    assert ["absent,", "answered", "with", "nothing", "0.500", "0.095", "to", "0.905", "0.286", "2"] in lines
 
 
 def test_json(fake: type[FakeEngine], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,13 +232,14 @@ def test_json(fake: type[FakeEngine], tmp_path: Path, capsys: pytest.CaptureFixt
     by_name = {figure["name"]: figure for figure in document["figures"]}
     # Of the first picture alone: two hits, the extra cat, the missed ant.
     name = "detect, F1 at IoU 0.5"
-    assert by_name[name] == {"name": name, "value": pytest.approx(4 / 6), "chance": 0.0, "count": 3}
+    value = {"name": name, "value": pytest.approx(4 / 6), "low": 0.0, "high": pytest.approx(4 / 5)}
+    assert by_name[name] == {**value, "chance": 0.0, "count": 3}  # two questions: the ant alone, or the cats alone
 
 
 def test_mistakes_are_one_line(
     fake: type[FakeEngine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["eval", str(tmp_path)]) == 1
+    assert run(["eval", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "holds no scenes.json" in err
 
@@ -241,7 +251,34 @@ def test_mistakes_are_one_line(
     monkeypatch.setattr(FakeEngine, "submit", submit)
     assert run(["eval", str(write(tmp_path, SCENES))]) == 1
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and "a.png: no such file" in err
+    assert out == "" and err.count("\n") == 2 and "a.png: no such file" in err  # after who answers
+
+
+# --- all questions of a picture in one call
+
+
+def test_a_question_that_fails_is_named() -> None:
+    tasks = (CaptionTask(length="short"), DetectTask(object="cat"))
+    assert [part.name for part in PictureTask(tasks).parts()] == ["question 1 (caption)", "question 2 (detect)"]
+
+
+def test_a_cut_answer_marks_the_call() -> None:
+    parts = [QueryResult(answer=text, **{**SHARED, "token_ids": ids}) for text, ids in (("one", (5, 6)), ("two", (7,)))]
+    joined = PictureTask((QueryTask(question="?"),) * 2).join(parts)
+    assert joined.results == tuple(parts) and joined.token_ids == (5, 6, 7) and joined.finish_reason == "stop"
+    cut = PictureTask((QueryTask(question="?"),) * 2).join([parts[0], replace(parts[1], finish_reason="length")])
+    assert cut.truncated
+
+
+@pytest.mark.skipif(not HAS_WEIGHTS, reason="models/photon-tiny has no weights yet")
+def test_asked_together_is_answered_as_alone() -> None:
+    questions = read_questions(SLICE, limit=1)
+    with photon.Engine("photon-tiny", device="cpu", dtype="float32") as engine:
+        together = list(module._ask(engine, questions))
+        alone = [engine.submit(q.task, q.picture).result() for q in questions]
+    assert len(alone) > 5
+    for one, other in zip(together, alone, strict=True):
+        assert type(one.result) is type(other) and one.result.token_ids == other.token_ids
 
 
 # --- the bundled model

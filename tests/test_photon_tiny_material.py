@@ -92,12 +92,29 @@ def test_no_drawing_shows_two_nouns(nouns: list[dict]) -> None:
 def test_only_free_art_is_trained_on(sources: list[dict]) -> None:
     for source in sources:
         assert re.fullmatch(r"[0-9a-f]{64}", source["sha256"]), source["style"]
-        assert source["licence"] in FREE or source["use"] == "hold out", source["style"]
+        assert source["licence"] in FREE or source["use"] in ("hold out", "evaluate"), source["style"]
     assert [s["style"] for s in sources if s["use"] == "hold out"] == ["openmoji"]
+    assert [s["style"] for s in sources if s["use"] == "evaluate"] == ["photos"]
     attribution = (MODEL / "ATTRIBUTION.md").read_text()
     for source in sources:
         assert source["package"] in attribution and source["version"] in attribution, source["style"]
         assert source["link"] in attribution, source["style"]
+
+
+def test_photographs_stand_for_our_nouns(nouns: list[dict]) -> None:
+    """Each for one, and those without a colour word are among them."""
+    chosen = tomllib.loads((TRAINING / "photos.toml").read_text())
+    stamps = [stamp for many in chosen["stamps"].values() for stamp in many]
+    assert chosen["stamps"].keys() <= {entry["noun"] for entry in nouns}
+    assert len(stamps) == len(set(stamps)) and set(chosen["colour_disputed"]) < set(stamps)
+    assert not [stamp for stamp in stamps if "cartoon" in stamp]  # as the package names its drawings
+
+
+def test_training_opens_no_photographs() -> None:
+    """What trains names no pack of sprites, so that it gets the atlas alone."""
+    for module in ("train", "batches", "feeder", "peers", "decoding", "losses"):
+        path = TRAINING / f"{module}.py"
+        assert not path.is_file() or not re.search(r"pack\s*=|photos", path.read_text()), module
 
 
 def test_ids_of_the_tokenizer(tokenizer: Tokenizer) -> None:

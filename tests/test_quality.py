@@ -61,3 +61,37 @@ def test_chance_levels() -> None:
     assert quality.chance_of_fixed_box([[half], [UNIT]]) == Matches(2, 0, 0)
     assert quality.chance_of_middle_point([[half], [(0.6, 0.6, 1.0, 1.0)]]) == 0.5
     assert quality.share([True, False, False, True]) == 0.5
+
+
+# --- intervals
+
+
+@pytest.mark.parametrize(
+    ("right", "count", "low", "high"),
+    # As in published tables of Wilson's interval at z = 1.96.
+    [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (10, 10, 0.722, 1.0), (50, 100, 0.404, 0.596), (0, 0, 0.0, 1.0)],
+)
+def test_interval_of_a_share(right: int, count: int, low: float, high: float) -> None:
+    assert quality.interval_of_share(right, count) == (pytest.approx(low, abs=5e-4), pytest.approx(high, abs=5e-4))
+
+
+def test_interval_of_a_mean_is_that_of_the_normal_law_for_many() -> None:
+    values = [0.0, 0.5, 1.0, 1.0] * 100
+    mean, half = 0.625, 1.96 * (0.171875 / 400) ** 0.5  # the variance of the four, over their number
+    low, high = quality.interval_of_mean(values)
+    assert (low, high) == (pytest.approx(mean - half, abs=0.005), pytest.approx(mean + half, abs=0.005))
+
+
+def test_intervals_of_matches() -> None:
+    """Where all questions are alike, there is nothing to vary; where half of them are missed, there is."""
+    alike = [Matches(2, 1, 1)] * 30
+    assert quality.interval_of_f1(alike) == (pytest.approx(4 / 6), pytest.approx(4 / 6))
+    assert quality.interval_of_hits(alike) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    # One object a question, and nothing said for the half: the share of hits is that of a coin, whose spread among 100
+    # is 0.05; F1 is 2p / (1 + p).
+    halves = [Matches(1, 0, 0), Matches(0, 0, 1)] * 50
+    low, high = quality.interval_of_hits(halves)
+    assert (low, high) == (pytest.approx(0.402, abs=0.012), pytest.approx(0.598, abs=0.012))
+    expected = [2 * p / (1 + p) for p in (low, high)]
+    assert quality.interval_of_f1(halves) == tuple(pytest.approx(e, abs=0.012) for e in expected)
+    assert quality.interval_of_f1([]) == (0.0, 1.0)

@@ -1,7 +1,7 @@
 """`photon eval`: a folder of scenes with questions and right answers, asked through an engine, as a table of figures.
 
-The folder holds pictures and a `scenes.json`, as models/photon-tiny/training/draw_eval.py writes it. Figures and chance
-levels are those of `quality`; everything is greedy.
+The folder holds pictures and a `scenes.json`, as models/photon-tiny/training/draw_eval.py writes it. Figures, chance
+levels and intervals are those of `quality`; everything is greedy.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from photon.bench import quality
+from photon.bench.asking import PictureTask
 from photon.bench.quality import Box, Matches
 from photon.engine import Engine
 from photon.errors import RequestError
 from photon.tasks import CaptionTask, DetectTask, PointTask, QueryTask, Task
 
-IN_FLIGHT = 64  # questions waiting in the engine: more would only keep their pictures in memory
+BATCH_SIZE = 32  # the engine's, for this work
+IN_FLIGHT = 16  # pictures, with some ten questions each, in the engine: enough to fill its batches
 SMALL = 0.12  # an object whose longer side is under this share of the picture's shorter side is small
 KINDS = {
     "count": "count, exact",
@@ -34,10 +37,13 @@ TRUTHS = {"detect": "boxes", "point": "boxes", "query": "answer", "caption": "no
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table. `value` and `chance` in [0, 1]; `count` questions (or objects) that it rests on."""
+    """One line of the table. `value` and `chance` in [0, 1]; `count` questions (or objects) that it rests on; between
+    `low` and `high` lies, with 95%, the value of all scenes of this kind, were no two questions alike."""
 
     name: str
     value: float
+    low: float
+    high: float
     chance: float
     count: int
 
@@ -97,19 +103,22 @@ def evaluate(engine: Engine, questions: Sequence[Question]) -> list[Figure]:
 
 
 def _ask(engine: Engine, questions: Sequence[Question]) -> Iterator[Asked]:
-    """In order, a few at a time, without the pictures that the engine's results carry."""
-    waiting: deque[tuple[Question, Future[Any]]] = deque()
+    """In order, those of one picture together, a few pictures at a time, without what the engine's results carry of
+    them."""
+    waiting: deque[tuple[list[Question], Future[Any]]] = deque()
 
-    def oldest() -> Asked:
-        question, future = waiting.popleft()
-        return Asked(question.row, question.size, replace(future.result(), image=None))
+    def oldest() -> Iterator[Asked]:
+        asked, future = waiting.popleft()
+        for question, result in zip(asked, future.result().results, strict=True):
+            yield Asked(question.row, question.size, replace(result, image=None))
 
-    for question in questions:
+    for picture, group in groupby(questions, key=lambda question: question.picture):
         if len(waiting) == IN_FLIGHT:
-            yield oldest()
-        waiting.append((question, engine.submit(question.task, question.picture)))
+            yield from oldest()
+        asked = list(group)
+        waiting.append((asked, engine.submit(PictureTask(tuple(q.task for q in asked)), picture)))
     while waiting:
-        yield oldest()
+        yield from oldest()
 
 
 def _task(row: dict[str, Any]) -> Task:
@@ -131,33 +140,34 @@ def _task(row: dict[str, Any]) -> Task:
     return QueryTask(question=row["text"], spatial_refs=refs, max_tokens=30)
 
 
+def _share_figure(name: str, right: Sequence[bool], chance: float) -> Figure:
+    return Figure(name, quality.share(right), *quality.interval_of_share(sum(right), len(right)), chance, len(right))
+
+
 def _box_figures(asked: Sequence[Asked]) -> list[Figure]:
-    answers = [[(b.x_min, b.y_min, b.x_max, b.y_max) for b in a.result.boxes] for a in asked]
     truths = [_boxes(a) for a in asked]
+    answers = [[(b.x_min, b.y_min, b.x_max, b.y_max) for b in a.result.boxes] for a in asked]
     pairs = list(zip(answers, truths, strict=True))
-    chance = quality.chance_of_fixed_box(truths).f1
-    at_50, at_75 = (sum((quality.match_boxes(*p, at_least=level) for p in pairs), Matches()) for level in (0.5, 0.75))
-    number = sum(map(len, truths))
-    small = [(a, t) for a, t, one in zip(answers, truths, asked, strict=True) if _are_small(t, one.size)]
-    of_small = sum((quality.match_boxes(*pair) for pair in small), Matches())
-    small_truths = [t for _, t in small]
-    exact = [len(a) == len(t) for a, t in pairs]
+    small = [pair for pair, one in zip(pairs, asked, strict=True) if _are_small(pair[1], one.size)]
     return [
-        Figure("detect, F1 at IoU 0.5", at_50.f1, chance, number),
-        Figure("detect, F1 at IoU 0.75", at_75.f1, quality.chance_of_fixed_box(truths, at_least=0.75).f1, number),
-        Figure(
-            f"detect, F1 of objects under {SMALL:.0%}",
-            of_small.f1,
-            quality.chance_of_fixed_box(small_truths).f1,
-            sum(map(len, small_truths)),
-        ),
-        Figure(
+        _f1_figure("detect, F1 at IoU 0.5", pairs, at_least=0.5),
+        _f1_figure("detect, F1 at IoU 0.75", pairs, at_least=0.75),
+        _f1_figure(f"detect, F1 of objects under {SMALL:.0%}", small, at_least=0.5),
+        _share_figure(
             "detect, number of boxes exact",
-            quality.share(exact),
+            [len(a) == len(t) for a, t in pairs],
             quality.chance_of_commonest([str(len(t)) for t in truths]),
-            len(exact),
         ),
     ]
+
+
+def _f1_figure(name: str, pairs: Sequence[tuple[list[Box], list[Box]]], *, at_least: float) -> Figure:
+    """`pairs`: the answers and the truths of each question."""
+    truths = [t for _, t in pairs]
+    each = [quality.match_boxes(*pair, at_least=at_least) for pair in pairs]
+    chance = quality.chance_of_fixed_box(truths, at_least=at_least).f1
+    value = sum(each, Matches())
+    return Figure(name, value.f1, *quality.interval_of_f1(each), chance, sum(map(len, truths)))
 
 
 def _boxes(asked: Asked) -> list[Box]:
@@ -172,29 +182,27 @@ def _are_small(truths: Sequence[Box], size: tuple[int, int]) -> bool:
 
 def _point_figure(asked: Sequence[Asked]) -> Figure:
     truths = [_boxes(a) for a in asked]
-    answers = [[(p.x, p.y) for p in a.result.points] for a in asked]
-    matches = sum((quality.match_points(*pair) for pair in zip(answers, truths, strict=True)), Matches())
-    value, chance = quality.point_hit_rate(matches), quality.chance_of_middle_point(truths)
-    return Figure("point, objects hit", value, chance, sum(map(len, truths)))
+    each = [quality.match_points([(p.x, p.y) for p in a.result.points], t) for a, t in zip(asked, truths, strict=True)]
+    value, chance = quality.point_hit_rate(sum(each, Matches())), quality.chance_of_middle_point(truths)
+    return Figure("point, objects hit", value, *quality.interval_of_hits(each), chance, sum(map(len, truths)))
 
 
 def _absent_figure(grounded: Sequence[Asked]) -> Figure:
     """Chance: saying "nothing" as often as nothing is there."""
     absent = [a for a in grounded if not a.row["boxes"]]
     chance = len(absent) / len(grounded) if grounded else 0.0
-    return Figure(
-        "absent, answered with nothing", quality.share([not len(a.result) for a in absent]), chance, len(absent)
-    )
+    return _share_figure("absent, answered with nothing", [not len(a.result) for a in absent], chance)
 
 
 def _answer_figure(title: str, asked: Sequence[Asked]) -> Figure:
     truths = [a.row["answer"] for a in asked]
     right = [quality.is_same_text(a.result.answer, truth) for a, truth in zip(asked, truths, strict=True)]
-    return Figure(title, quality.share(right), quality.chance_of_commonest(truths), len(asked))
+    return _share_figure(title, right, quality.chance_of_commonest(truths))
 
 
 def _caption_figure(asked: Sequence[Asked]) -> Figure:
     nouns = [[tuple(forms) for forms in a.row["nouns"]] for a in asked]
     recall = [quality.noun_recall(a.result.caption, n) for a, n in zip(asked, nouns, strict=True)]
     mean = sum(recall) / len(recall) if recall else 0.0
-    return Figure("caption, nouns named", mean, quality.chance_of_common_nouns(nouns), len(asked))
+    chance = quality.chance_of_common_nouns(nouns)
+    return Figure("caption, nouns named", mean, *quality.interval_of_mean(recall), chance, len(asked))

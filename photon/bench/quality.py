@@ -1,18 +1,22 @@
 """How right answers are, as plain functions of answers and truths: no model, no engine, no tensors.
 
 A box is (x_min, y_min, x_max, y_max), a point (x, y), both in units of the picture's sides. Every figure has a chance
-level beside it: what an answerer reaches that knows the set's statistics and never looks at a picture.
+level beside it: what an answerer reaches that knows the set's statistics and never looks at a picture; and an interval,
+that of a share by Wilson's formula, others by drawing the questions anew, with repetition.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 Box = tuple[float, float, float, float]
 Point = tuple[float, float]
+Interval = tuple[float, float]  # 95%
 
 
 @dataclass(frozen=True)
@@ -143,3 +147,44 @@ def chance_of_common_nouns(truths: Sequence[Sequence[tuple[str, ...]]], number: 
     said = {noun for noun, _ in counts.most_common(number)}
     recalls = [len(said & set(nouns)) / len(nouns) for nouns in truths if nouns]
     return sum(recalls) / len(recalls) if recalls else 0.0
+
+
+def interval_of_share(right: int, count: int) -> Interval:
+    """Wilson's: of a share of independent questions. (0.0, 1.0) where none was asked."""
+    if not count:
+        return 0.0, 1.0
+    z2 = 1.96**2
+    share = right / count
+    middle = share + z2 / (2 * count)
+    half = (z2 * (share * (1 - share) + z2 / (4 * count)) / count) ** 0.5
+    scale = 1 + z2 / count
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def interval_of_f1(each: Sequence[Matches]) -> Interval:
+    """Of the F1 of questions' matches."""
+    return _drawn_anew(_counts(each), lambda c: 2 * c[:, 0] / np.maximum(2 * c[:, 0] + c[:, 1] + c[:, 2], 1))
+
+
+def interval_of_hits(each: Sequence[Matches]) -> Interval:
+    """Of the `point_hit_rate` of questions' matches."""
+    return _drawn_anew(_counts(each), lambda c: c[:, 0] / np.maximum(c[:, 0] + c[:, 2], 1))
+
+
+def interval_of_mean(values: Sequence[float]) -> Interval:
+    """Of a mean over questions."""
+    return _drawn_anew(np.array(values, dtype=float)[:, None], lambda sums: sums[:, 0] / len(values))
+
+
+def _counts(each: Sequence[Matches]) -> np.ndarray:
+    return np.array([(m.hits, m.extra, m.missed) for m in each], dtype=float).reshape(-1, 3)
+
+
+def _drawn_anew(rows: np.ndarray, figure: Callable[[np.ndarray], np.ndarray], times: int = 2000) -> Interval:
+    """The middle 95% of a figure of sums over rows [n, c], each time of n rows drawn with repetition."""
+    n = len(rows)
+    if not n:
+        return 0.0, 1.0
+    taken = np.random.default_rng(0).multinomial(n, [1 / n] * n, size=times)
+    low, high = np.quantile(figure(taken @ rows), [0.025, 0.975])
+    return float(low), float(high)

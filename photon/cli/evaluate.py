@@ -14,18 +14,19 @@ def show_figures(folder: Path, *, model: str, device: str, dtype: str, limit: in
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from photon.bench.evaluate import evaluate, read_questions
+    from photon.bench.evaluate import BATCH_SIZE, evaluate, read_questions
 
     questions = read_questions(folder, limit=limit)
-    with photon.Engine(model, device=device, dtype=dtype, max_batch_size=16) as engine:
+    with photon.Engine(model, device=device, dtype=dtype, max_batch_size=BATCH_SIZE) as engine:
         say(engine.description)
         figures = evaluate(engine, questions)
     if as_json:
         print(json.dumps({"folder": str(folder), "model": model, "figures": [asdict(f) for f in figures]}))
         return
-    table = Table("figure", "value", "chance", "of", box=SIMPLE_HEAD)
+    table = Table("figure", "value", "95%", "chance", "of", box=SIMPLE_HEAD)
     for column in table.columns[1:]:
         column.justify = "right"
     for figure in figures:
-        table.add_row(figure.name, f"{figure.value:.3f}", f"{figure.chance:.3f}", str(figure.count))
+        interval = f"{figure.low:.3f} to {figure.high:.3f}"
+        table.add_row(figure.name, f"{figure.value:.3f}", interval, f"{figure.chance:.3f}", str(figure.count))
     console().print(table)

@@ -3,6 +3,7 @@
 atlas.json: {"nouns": [...], "colours": [...], "held_out": [styles never trained on], "sprites": [row, ...]} with
 row = {"noun": index, "style": str, "emoji": label, "box": [left, top, right, bottom] in the 112x112 cell,
 "colour": a word of colours or null, "offset": bytes, "length": bytes}. The pictures are WebP with alpha.
+photos.json is as atlas.json, for sprites that only evaluation uses.
 backgrounds.json: {"backgrounds": [{"name", "author", "licence", "offset", "length"}, ...]}; JPEGs of 512x512.
 Needs only numpy and Pillow.
 """
@@ -30,9 +31,9 @@ def write_pack(folder: Path, name: str, *, head: dict, rows_name: str, entries: 
     (folder / f"{name}.json").write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")))
 
 
-def load_atlas(folder: Path | str, *, num_threads: int = 16) -> tuple[np.ndarray, dict]:
+def load_atlas(folder: Path | str, *, pack: str = "atlas", num_threads: int = 16) -> tuple[np.ndarray, dict]:
     """All sprites as uint8 [N, 4, 112, 112], RGBA with the colours premultiplied by alpha, and the index."""
-    data, index = _read_pack(Path(folder), "atlas")
+    data, index = _read_pack(Path(folder), pack)
     return _decode_all(data, index["sprites"], decode=_premultiplied, num_threads=num_threads), index
 
 

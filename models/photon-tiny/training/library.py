@@ -52,10 +52,10 @@ class Library:
         return len(self.vocabulary)
 
 
-def load_library(folder: Path, *, device: str, num_backdrops: int, seed: int = 0) -> Library:
-    """From the vocabulary in `folder` and the packs in `folder/build`."""
+def load_library(folder: Path, *, device: str, num_backdrops: int, seed: int = 0, pack: str = "atlas") -> Library:
+    """From the vocabulary in `folder` and the packs in `folder/build`; `pack` names that of the sprites."""
     vocabulary = json.loads((folder / "vocabulary.json").read_text())["nouns"]
-    pixels, index = load_atlas(folder / "build")
+    pixels, index = load_atlas(folder / "build", pack=pack)
     photographs, _ = load_backgrounds(folder / "build")
     return make_library(
         vocabulary, pixels, index, photographs=photographs, device=device, num_backdrops=num_backdrops, seed=seed
