@@ -11,6 +11,7 @@ from typing import Any
 from photon.errors import ConfigError
 
 DEVICES = ("auto", "cpu", "cuda")
+QUANTIZATIONS = ("none", "int8")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -22,6 +23,8 @@ class EngineConfig:
     revision          revision of a Hugging Face repository; None takes the recipe's
     device            "auto", "cpu", "cuda" or "cuda:N"
     dtype             "auto" (float32 on the CPU, bfloat16 on a GPU), "float32", "bfloat16", "float16"
+    quantization      "none", or "int8": on a CPU, the vision tower's products in 8-bit integers (faster by a third,
+                      and a box may differ by a pixel)
     pipeline_depth    1: commit each step before the next is launched; 2: overlap them; None takes 2 on a GPU and 1 on
                       a CPU, where there is nothing to overlap and a step more would be computed for every answer
     max_batch_size    rows that decode together, 1 to 1,024
@@ -37,6 +40,7 @@ class EngineConfig:
     revision: str | None = None
     device: str = "auto"
     dtype: str = "auto"
+    quantization: str = "none"
     pipeline_depth: int | None = None
     max_batch_size: int = 8
     page_size: int = 16
@@ -58,6 +62,7 @@ class EngineConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "device", str(self.device))  # a torch.device too
         _check_choice("dtype", self.dtype, DTYPES)
+        _check_choice("quantization", self.quantization, QUANTIZATIONS)
         if self.device not in DEVICES and not re.fullmatch("cuda:[0-9]+", self.device):
             raise ConfigError(f"device must be one of auto, cpu, cuda, cuda:N, got {self.device!r}")
         if self.pipeline_depth is not None:

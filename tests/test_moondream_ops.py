@@ -10,6 +10,7 @@ from tiny_model import SIZES, write_tiny_model
 from photon.models.moondream.config import MoondreamConfig
 from photon.models.moondream.loader import load_weights
 from photon.models.moondream.ops import gelu
+from photon.models.moondream.weights import named_tensors
 
 
 @pytest.mark.parametrize("is_trained", [False, True])
@@ -33,5 +34,5 @@ def test_gelu_has_a_gradient() -> None:
 def test_on_a_cpu_products_find_their_weights_by_inputs_and_tables_by_rows(tmp_path: Path) -> None:
     folder = write_tiny_model(tmp_path)
     weights = load_weights(folder, MoondreamConfig.from_dict(SIZES), device="cpu", dtype=torch.float32)
-    assert weights.text.blocks[0].mlp.fc1.weight.T.is_contiguous()
+    assert named_tensors(weights)["model.text.blocks.0.mlp.fc1.weight"].T.is_contiguous()
     assert weights.text.wte.is_contiguous() and weights.region.size_features.is_contiguous()

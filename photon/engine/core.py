@@ -57,8 +57,9 @@ class EngineCore:
 
     @property
     def description(self) -> str:
-        """Model, device and dtype for people, as "photon-tiny on cpu (2 threads), float32"."""
-        return f"{self._loaded.context.recipe.name} on {self._device.describe()}"
+        """Model, device and dtype for people, as "photon-tiny on cpu (2 threads), float32", and what is quantised."""
+        quantised = ", int8 vision" if self.config.quantization == "int8" else ""
+        return f"{self._loaded.context.recipe.name} on {self._device.describe()}{quantised}"
 
     @property
     def state(self) -> Literal["running", "closed", "dead"]:

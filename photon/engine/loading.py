@@ -39,11 +39,12 @@ def load_model(config: EngineConfig, device: Device) -> LoadedModel:
     source = find_model(config.model, config.revision)
     if source.recipe.family != "moondream":
         raise ModelError(f"{source.recipe.name} is of family {source.recipe.family!r}; this version runs moondream")
-    return _load_moondream(source, device)
+    return _load_moondream(source, device, config.quantization)
 
 
-def _load_moondream(source: ModelSource, device: Device) -> LoadedModel:
+def _load_moondream(source: ModelSource, device: Device, quantization: str) -> LoadedModel:
     from photon.models.moondream.config import MoondreamConfig
+    from photon.models.moondream.int8 import with_int8_vision
     from photon.models.moondream.loader import load_weights
     from photon.models.moondream.model import MoondreamModel
 
@@ -51,6 +52,8 @@ def _load_moondream(source: ModelSource, device: Device) -> LoadedModel:
     sizes = MoondreamConfig.from_dict(source.config)
     tokenizer = Tokenizer.from_file(source.tokenizer)
     weights = load_weights(source.weights, sizes, device=device.name, dtype=device.dtype)
+    if quantization == "int8":
+        weights = with_int8_vision(weights)
     model = MoondreamModel(sizes, weights, tokenizer.num_tokens, recipe.ids.coord)
     vocabulary = Vocabulary.build(
         tokenizer.text_bytes,

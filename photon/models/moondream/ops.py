@@ -6,14 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from photon.models.moondream.weights import Linear, Mlp, Norm
+from photon.models.moondream.weights import Mlp, Norm, Product
 
 NORM_EPS = 1e-5
 _GELU_SLOPE = 2 * math.sqrt(2 / math.pi)  # u = sqrt(2 / pi) * (x + 0.044715 x^3)
 
 
-def linear(x: Tensor, w: Linear) -> Tensor:
-    return F.linear(x, w.weight, w.bias)
+def linear(x: Tensor, w: Product) -> Tensor:
+    return w(x)
 
 
 def layer_norm(x: Tensor, w: Norm) -> Tensor:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from photon.models.moondream.config import MoondreamConfig, RegionConfig, TextConfig, VisionConfig
@@ -23,6 +25,15 @@ class Linear:
     weight: Tensor  # [out, in]
     bias: Tensor  # [out]
 
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class Product(Protocol):
+    """A linear layer, however it keeps its weights: [..., in] to [..., out]."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
 
 @dataclass
 class Norm:
@@ -32,14 +43,14 @@ class Norm:
 
 @dataclass
 class Attention:
-    qkv: Linear
-    proj: Linear
+    qkv: Product
+    proj: Product
 
 
 @dataclass
 class Mlp:
-    fc1: Linear
-    fc2: Linear
+    fc1: Product
+    fc2: Product
 
 
 @dataclass

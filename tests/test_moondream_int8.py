@@ -1,0 +1,90 @@
+"""Products in 8-bit integers: how far from float32, never overflown, blind to other crops, and as right on scenes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from photon import Engine
+from photon.bench.evaluate import evaluate, read_questions
+from photon.errors import ConfigError
+from photon.models.moondream.config import MoondreamConfig
+from photon.models.moondream.int8 import Int8Linear, with_int8_vision
+from photon.models.moondream.model import MoondreamModel
+from photon.models.moondream.weights import Linear, random_init
+from photon.request import PreparedImage
+
+SCENES = Path(__file__).parent / "data" / "photon_tiny_eval"
+SIZES = json.loads((Path(__file__).parent.parent / "models" / "photon-tiny" / "config.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def engine_of_torch() -> Iterator[None]:
+    before = torch.backends.quantized.engine
+    yield
+    torch.backends.quantized.engine = before
+
+
+def int8(weight: torch.Tensor, bias: torch.Tensor) -> Int8Linear:
+    torch.backends.quantized.engine = "fbgemm"
+    return Int8Linear(Linear(weight, bias))
+
+
+@pytest.mark.parametrize("shape", [(256, 1024), (1024, 256), (588, 256)])
+def test_a_product_is_within_its_steps_of_float64(shape: tuple[int, int]) -> None:
+    """Weights are off by up to half of largest / 63, inputs by half of their range / 255; squares of errors add up."""
+    into, out = shape
+    generator = torch.Generator().manual_seed(into)
+    x, weight, bias = (torch.randn(size, generator=generator) for size in ((256, into), (out, into), (out,)))
+    expected = x.double() @ weight.double().T + bias
+    error = (int8(weight, bias)(x) - expected).double().pow(2).mean().sqrt()
+    step_w = weight.abs().amax(1).mean() / 63
+    step_x = (x.max() - x.min()) / 255
+    bound = (into * (step_w**2 + step_x**2) / 12) ** 0.5  # of x and weight of variance 1
+    assert error < 1.2 * bound
+    assert error < 0.04 * expected.std()
+
+
+def test_the_largest_sums_do_not_overflow() -> None:
+    """Every product is the largest there is: in 16 bits a pair of them, at 8 bits each, would not fit."""
+    out = int8(torch.ones(32, 512), torch.zeros(32))(torch.ones(4, 512))
+    torch.testing.assert_close(out, torch.full((4, 32), 512.0), rtol=5e-3, atol=0)
+
+
+def test_a_pictures_features_do_not_depend_on_its_neighbours() -> None:
+    config = MoondreamConfig.from_dict(SIZES)
+    model = MoondreamModel(config, with_int8_vision(random_init(config, 3)), num_tokens=1000, coord_id=5)
+    rng = np.random.default_rng(4)
+    dark, bright = (
+        PreparedImage(rng.integers(low, high, (3, 224, 224, 3), dtype=np.uint8), (1, 2), (300, 200))
+        for low, high in ((0, 9), (0, 256))
+    )
+    with torch.inference_mode():
+        (alone,) = model.encode_images([dark])
+        together = model.encode_images([bright, dark])[1]
+    assert torch.equal(alone, together)
+
+
+def test_where_it_cannot_be_is_said() -> None:
+    with pytest.raises(ConfigError, match="none, int8, got 'int4'"):
+        Engine(quantization="int4")
+    config = MoondreamConfig.from_dict(SIZES)
+    with pytest.raises(ConfigError, match=r"float32 on a CPU, not for torch\.bfloat16 on cpu"):
+        with_int8_vision(random_init(config, 3, dtype=torch.bfloat16))
+
+
+def test_boxes_are_as_right_as_in_float32() -> None:
+    questions = [q for q in read_questions(SCENES) if q.row["task"] == "detect" and q.row["boxes"]]
+    figures = {}
+    for quantization in ("none", "int8"):
+        with Engine("photon-tiny", device="cpu", quantization=quantization) as engine:
+            assert engine.description.endswith("int8 vision") == (quantization == "int8")
+            figures[quantization] = evaluate(engine, questions)
+    for plain, quantised in zip(figures["none"][:2], figures["int8"][:2], strict=True):
+        assert plain.name == quantised.name and plain.name.startswith("detect, F1 at IoU")
+        assert quantised.value >= plain.value - 0.005, f"{plain.name}: {plain.value} became {quantised.value}"
