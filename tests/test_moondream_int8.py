@@ -14,7 +14,7 @@ from photon import Engine
 from photon.bench.evaluate import evaluate, read_questions
 from photon.errors import ConfigError
 from photon.models.moondream.config import MoondreamConfig
-from photon.models.moondream.int8 import Int8Linear, with_int8_vision
+from photon.models.moondream.int8 import HalfLinear, Int8Linear, with_packed_products
 from photon.models.moondream.model import MoondreamModel
 from photon.models.moondream.weights import Linear, random_init
 from photon.request import PreparedImage
@@ -56,9 +56,22 @@ def test_the_largest_sums_do_not_overflow() -> None:
     torch.testing.assert_close(out, torch.full((4, 32), 512.0), rtol=5e-3, atol=0)
 
 
+def test_weights_of_a_published_model_are_exact_in_float16_and_rows_are_alone() -> None:
+    generator = torch.Generator().manual_seed(1)
+    weight, bias, x = (torch.randn(size, generator=generator) for size in ((96, 256), (96,), (9, 256)))
+    weight = (weight / 16).bfloat16().float()
+    torch.backends.quantized.engine = "fbgemm"
+    product = HalfLinear(Linear(weight, bias))
+    together = product(x)
+    expected = (x.double() @ weight.double().T + bias).float()
+    torch.testing.assert_close(together, expected, rtol=1e-5, atol=1e-5)
+    for row in range(9):
+        torch.testing.assert_close(product(x[row : row + 1])[0], together[row], rtol=1e-5, atol=1e-5)
+
+
 def test_a_pictures_features_do_not_depend_on_its_neighbours() -> None:
     config = MoondreamConfig.from_dict(SIZES)
-    model = MoondreamModel(config, with_int8_vision(random_init(config, 3)), num_tokens=1000, coord_id=5)
+    model = MoondreamModel(config, with_packed_products(random_init(config, 3)), num_tokens=1000, coord_id=5)
     rng = np.random.default_rng(4)
     dark, bright = (
         PreparedImage(rng.integers(low, high, (3, 224, 224, 3), dtype=np.uint8), (1, 2), (300, 200))
@@ -75,7 +88,7 @@ def test_where_it_cannot_be_is_said() -> None:
         Engine(quantization="int4")
     config = MoondreamConfig.from_dict(SIZES)
     with pytest.raises(ConfigError, match=r"float32 on a CPU, not for torch\.bfloat16 on cpu"):
-        with_int8_vision(random_init(config, 3, dtype=torch.bfloat16))
+        with_packed_products(random_init(config, 3, dtype=torch.bfloat16))
 
 
 def test_boxes_are_as_right_as_in_float32() -> None:
@@ -83,7 +96,7 @@ def test_boxes_are_as_right_as_in_float32() -> None:
     figures = {}
     for quantization in ("none", "int8"):
         with Engine("photon-tiny", device="cpu", quantization=quantization) as engine:
-            assert engine.description.endswith("int8 vision") == (quantization == "int8")
+            assert engine.description.endswith("float32, int8 vision, float16 text") == (quantization == "int8")
             figures[quantization] = evaluate(engine, questions)
     for plain, quantised in zip(figures["none"][:2], figures["int8"][:2], strict=True):
         assert plain.name == quantised.name and plain.name.startswith("detect, F1 at IoU")

@@ -44,7 +44,7 @@ def load_model(config: EngineConfig, device: Device) -> LoadedModel:
 
 def _load_moondream(source: ModelSource, device: Device, quantization: str) -> LoadedModel:
     from photon.models.moondream.config import MoondreamConfig
-    from photon.models.moondream.int8 import with_int8_vision
+    from photon.models.moondream.int8 import with_packed_products
     from photon.models.moondream.loader import load_weights
     from photon.models.moondream.model import MoondreamModel
 
@@ -53,7 +53,7 @@ def _load_moondream(source: ModelSource, device: Device, quantization: str) -> L
     tokenizer = Tokenizer.from_file(source.tokenizer)
     weights = load_weights(source.weights, sizes, device=device.name, dtype=device.dtype)
     if quantization == "int8":
-        weights = with_int8_vision(weights)
+        weights = with_packed_products(weights)
     model = MoondreamModel(sizes, weights, tokenizer.num_tokens, recipe.ids.coord)
     vocabulary = Vocabulary.build(
         tokenizer.text_bytes,

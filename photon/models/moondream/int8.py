@@ -1,15 +1,17 @@
-"""The vision tower's products in 8-bit integers, for CPUs: FBGEMM's, which PyTorch carries.
+"""Products that a CPU finishes sooner, by FBGEMM, which PyTorch carries: the vision tower's in 8-bit integers, the text
+tower's with weights in float16.
 
-Weights have a scale for each output and 7 bits, activations a scale for each crop and 8 bits, chosen as they come:
-without VNNI a CPU adds two products in 16 bits, which 7 times 8 bits cannot overflow. Only where one crop is computed
-at a time, as on a CPU, does a crop's outcome depend on no other.
+In 8 bits, weights have a scale for each output and 7 bits, activations a scale for each crop and 8 bits, chosen as
+they come: without VNNI a CPU adds two products in 16 bits, which 7 times 8 bits cannot overflow. Only where one crop is
+computed at a time, as on a CPU, does a crop's outcome depend on no other.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,7 +26,7 @@ class Int8Linear:
     """`Linear` with packed weights. Input and output are float32."""
 
     def __init__(self, w: Product) -> None:
-        assert isinstance(w, Linear), "quantised twice"
+        assert isinstance(w, Linear), "packed twice"
         scale = w.weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny) / LEVELS
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tensors of quantised dtypes will leave PyTorch some day
@@ -37,20 +39,50 @@ class Int8Linear:
         return torch.ops.quantized.linear_dynamic(x, self._packed, False)
 
 
-def with_int8_vision(w: MoondreamWeights) -> MoondreamWeights:
-    """The same weights, but for the blocks of the vision tower. ConfigError where there are no such products."""
+class HalfLinear:
+    """`Linear` whose weights are kept in float16, which holds those that were stored in bfloat16; computes in float32.
+
+    A row's outcome depends on the rows beside it by rounding alone; a single row waits for half as much memory.
+    """
+
+    def __init__(self, w: Product) -> None:
+        assert isinstance(w, Linear), "packed twice"
+        self._packed: Any = torch.ops.quantized.linear_prepack_fp16(w.weight.contiguous(), w.bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
+
+
+def with_packed_products(w: MoondreamWeights) -> MoondreamWeights:
+    """The same weights: the vision tower's blocks in int8, the text tower's and the heads that read numbers in float16.
+
+    ConfigError where there are no such products.
+    """
     kind = w.vision.pos_emb
     if not kind.is_cpu or kind.dtype != torch.float32:
         raise ConfigError(f"quantization 'int8' is for float32 on a CPU, not for {kind.dtype} on {kind.device}")
     if "fbgemm" not in torch.backends.quantized.supported_engines:
         raise ConfigError(f"quantization 'int8' needs FBGEMM, which PyTorch {torch.__version__} lacks on this machine")
     torch.backends.quantized.engine = "fbgemm"  # of what is packed from here on
-    return replace(w, vision=replace(w.vision, blocks=[_block(block) for block in w.vision.blocks]))
-
-
-def _block(b: VisionBlock) -> VisionBlock:
-    return replace(
-        b,
-        attn=Attention(Int8Linear(b.attn.qkv), Int8Linear(b.attn.proj)),
-        mlp=Mlp(Int8Linear(b.mlp.fc1), Int8Linear(b.mlp.fc2)),
+    vision = replace(w.vision, blocks=[_pack_vision(block) for block in w.vision.blocks])
+    blocks = [replace(b, attn=_pack(b.attn, HalfLinear), mlp=_pack(b.mlp, HalfLinear)) for b in w.text.blocks]
+    text = replace(w.text, blocks=blocks, lm_head=HalfLinear(w.text.lm_head))
+    region = replace(
+        w.region,
+        coord_decoder=_pack(w.region.coord_decoder, HalfLinear),
+        size_decoder=_pack(w.region.size_decoder, HalfLinear),
     )
+    return MoondreamWeights(vision, text, region)
+
+
+def _pack_vision(b: VisionBlock) -> VisionBlock:
+    return replace(b, attn=_pack(b.attn, Int8Linear), mlp=_pack(b.mlp, Int8Linear))
+
+
+Part = TypeVar("Part", Attention, Mlp)
+
+
+def _pack(part: Part, kind: Callable[[Product], Product]) -> Part:
+    if isinstance(part, Attention):
+        return Attention(kind(part.qkv), kind(part.proj))
+    return Mlp(kind(part.fc1), kind(part.fc2))

@@ -82,7 +82,7 @@ class TextWeights:
     wte: Tensor  # [vocab, dim]
     blocks: list[TextBlock]
     post_ln: Norm
-    lm_head: Linear
+    lm_head: Product
 
 
 @dataclass
