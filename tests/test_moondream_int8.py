@@ -42,7 +42,7 @@ def test_a_product_is_within_its_steps_of_float64(shape: tuple[int, int]) -> Non
     generator = torch.Generator().manual_seed(into)
     x, weight, bias = (torch.randn(size, generator=generator) for size in ((256, into), (out, into), (out,)))
     expected = x.double() @ weight.double().T + bias
-    error = (int8(weight, bias)(x) - expected).double().pow(2).mean().sqrt()
+    error = (int8(weight, bias)(x[None])[0] - expected).double().pow(2).mean().sqrt()
     step_w = weight.abs().amax(1).mean() / 63
     step_x = (x.max() - x.min()) / 255
     bound = (into * (step_w**2 + step_x**2) / 12) ** 0.5  # of x and weight of variance 1
@@ -52,8 +52,8 @@ def test_a_product_is_within_its_steps_of_float64(shape: tuple[int, int]) -> Non
 
 def test_the_largest_sums_do_not_overflow() -> None:
     """Every product is the largest there is: in 16 bits a pair of them, at 8 bits each, would not fit."""
-    out = int8(torch.ones(32, 512), torch.zeros(32))(torch.ones(4, 512))
-    torch.testing.assert_close(out, torch.full((4, 32), 512.0), rtol=5e-3, atol=0)
+    out = int8(torch.ones(32, 512), torch.zeros(32))(torch.ones(2, 4, 512))
+    torch.testing.assert_close(out, torch.full((2, 4, 32), 512.0), rtol=5e-3, atol=0)
 
 
 def test_weights_of_a_published_model_are_exact_in_float16_and_rows_are_alone() -> None:

@@ -2,8 +2,7 @@
 tower's with weights in float16.
 
 In 8 bits, weights have a scale for each output and 7 bits, activations a scale for each crop and 8 bits, chosen as
-they come: without VNNI a CPU adds two products in 16 bits, which 7 times 8 bits cannot overflow. Only where one crop is
-computed at a time, as on a CPU, does a crop's outcome depend on no other.
+they come: without VNNI a CPU adds two products in 16 bits, which 7 times 8 bits cannot overflow.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ LEVELS = 63  # of a weight, to either side of zero
 
 
 class Int8Linear:
-    """`Linear` with packed weights. Input and output are float32."""
+    """`Linear` with packed weights, of crops [N, P, in] in float32: crop by crop, so that none depends on another."""
 
     def __init__(self, w: Product) -> None:
         assert isinstance(w, Linear), "packed twice"
@@ -36,7 +35,7 @@ class Int8Linear:
         self._packed: Any = torch.ops.quantized.linear_prepack(levels, w.bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.ops.quantized.linear_dynamic(x, self._packed, False)
+        return torch.stack([torch.ops.quantized.linear_dynamic(crop, self._packed, False) for crop in x])
 
 
 class HalfLinear:

@@ -15,6 +15,8 @@ from photon.models.moondream.config import MoondreamConfig
 from photon.models.moondream.weights import MoondreamWeights
 from photon.request import PreparedImage
 
+CPU_CROPS = 3  # at once through the vision tower: more leave a CPU's caches, fewer leave its threads waiting
+
 
 @dataclass(frozen=True)
 class MoondreamModel:
@@ -47,7 +49,7 @@ class MoondreamModel:
         w, c = self.weights.vision, self.config.vision
         different = [image.crops[:1] if image.tiling == (1, 1) else image.crops for image in images]
         crops = torch.from_numpy(np.concatenate(different)).to(w.pos_emb.device)
-        at_once = 1 if crops.is_cpu else len(crops)  # one crop at a time stays in a CPU's caches
+        at_once = CPU_CROPS if crops.is_cpu else len(crops)
         features_NPE = torch.cat(
             [vision.encode_crops(w, c, vision.normalize_crops(part, w.pos_emb.dtype)) for part in crops.split(at_once)]
         )
