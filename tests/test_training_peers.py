@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 import toy_library
@@ -20,21 +21,21 @@ peers.average(mine)
 first = [torch.tensor([float(peers.rank)])]
 peers.share(first)
 clock = peers.agree(5.0 + peers.rank)
-print(peers.is_first, mine[0].unique().tolist(), mine[1].tolist(), first[0].tolist(), clock, flush=True)
+from pathlib import Path
+said = f"{{mine[0].unique().tolist()}} {{mine[1].tolist()}} {{first[0].tolist()}} {{clock}}"
+(Path({out!r}) / ("first" if peers.is_first else "other")).write_text(said)
 peers.close()
 """
 
 
-def test_two_processes_average_share_and_agree() -> None:
-    folder = str(toy_library.MODEL / "training")
-    with subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
-        + [sys.executable, "-c", PART.format(folder=folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as both:
-        lines = sorted(both.communicate(timeout=120)[0].splitlines())
-    assert lines == ["False [2.0] [5.0] [0.0] 5.0", "True [2.0] [5.0] [0.0] 5.0"]
+def test_two_processes_average_share_and_agree(tmp_path: Path) -> None:
+    part = PART.format(folder=str(toy_library.MODEL / "training"), out=str(tmp_path))
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python"]
+    subprocess.run([sys.executable, *launch, sys.executable, "-c", part], check=True, timeout=120)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "first": "[2.0] [5.0] [0.0] 5.0",
+        "other": "[2.0] [5.0] [0.0] 5.0",
+    }
 
 
 def test_one_process_keeps_its_own() -> None:
