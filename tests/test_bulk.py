@@ -6,7 +6,7 @@ import asyncio
 import threading
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from test_engine import same
 from tiny_model import write_tiny_model
 
 from photon import AsyncEngine, Caption, Detect, Engine, ImageError, PointAt, Query, RequestError
-from photon.engine.bulk import IN_FLIGHT, answers_in_order, run_all
+from photon.engine.bulk import IN_FLIGHT, CancellableSubmit, answers_in_order, run_all
 
 PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
 
@@ -161,6 +161,22 @@ def test_answers_come_one_by_one_and_no_more_is_read_than_may_be_in_flight() -> 
     answers.close()
     assert [future.cancelled() for future in bench.futures[4:]] == [True, True]
     assert len(list(bench.asks)) == 4, "and no more is read after it is closed"
+
+
+def test_cancelling_a_list_cancels_what_is_started_afterwards_too() -> None:
+    """It is cancelled while the next question is on its way, before its future is known."""
+    bench = Bench(10)
+
+    def submit(ask: Any) -> Future[Any]:
+        future = bench.submit(ask)
+        if len(bench.futures) == 3:
+            cancellable.cancel()
+        return future
+
+    cancellable = CancellableSubmit(submit)
+    with pytest.raises(CancelledError):
+        run_all(cancellable, bench.asks, progress=False, on_error="return")
+    assert bench.futures[0].cancelled() and all(future.cancelled() for future in bench.futures)
 
 
 def test_an_answer_that_was_taken_is_not_kept() -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from test_engine import same
 from tiny_model import write_tiny_model
 
-from photon import AsyncEngine, Box, End, Engine, EngineError, ImageError, RequestError, TextDelta
+from photon import AsyncEngine, Box, End, Engine, EngineError, ImageError, Query, RequestError, TextDelta
 from photon.runner.runner import ModelRunner
 
 PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
@@ -172,17 +172,20 @@ def test_asyncio_streams(folder: Path, engine: Engine) -> None:
     assert run(folder, work) == [*whole.boxes, End(whole)]
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_cancelling_a_task_stops_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool) -> None:
+@pytest.mark.parametrize("how", ["whole", "streamed", "in a list"])
+def test_cancelling_a_task_stops_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     launched = slow_steps(monkeypatch, 0.01)
     options: dict[str, Any] = {"temperature": 100.0, "seed": 1, "max_tokens": 200}
 
     async def ask(engine: AsyncEngine) -> None:
-        if not streamed:
+        if how == "whole":
             await engine.query(PICTURE, "on and on", **options)
-            return
-        async for _ in engine.query(PICTURE, "on and on", stream=True, **options):
-            pass
+        elif how == "in a list":
+            asks = [Query(PICTURE, "on and on", max_tokens=200, sampling={"temperature": 100.0, "seed": 1})]
+            await engine.run(asks * 200)
+        else:
+            async for _ in engine.query(PICTURE, "on and on", stream=True, **options):
+                pass
 
     async def work(engine: AsyncEngine) -> tuple[int, int]:
         task = asyncio.create_task(ask(engine))

@@ -10,7 +10,7 @@ from typing import Any, Literal, Unpack, overload
 
 from photon.engine.asks import Ask, ImageSource
 from photon.engine.async_stream import AsyncStream
-from photon.engine.bulk import run_all
+from photon.engine.bulk import CancellableSubmit, run_all
 from photon.engine.core import EngineCore
 from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaze_task, point_task, query_task
 from photon.results import CaptionResult, DetectResult, GazeResult, PointResult, QueryResult
@@ -256,7 +256,12 @@ class AsyncEngine:
         self, asks: Iterable[Ask], *, progress: bool = False, on_error: Literal["raise", "return"] = "raise"
     ) -> list[Any]:
         """As `Engine.run`; the loop goes on meanwhile."""
-        return await asyncio.to_thread(run_all, self.core.submit, asks, progress=progress, on_error=on_error)
+        submit = CancellableSubmit(self.core.submit)
+        try:
+            return await asyncio.to_thread(run_all, submit, asks, progress=progress, on_error=on_error)
+        except asyncio.CancelledError:  # the thread does not hear of it
+            submit.cancel()
+            raise
 
     async def close(self, *, drain: bool = True) -> None:
         """As `Engine.close`; the loop goes on meanwhile."""

@@ -22,6 +22,29 @@ IN_FLIGHT = 64
 Submit = Callable[[Ask], Future[Any]]
 
 
+class CancellableSubmit:
+    """A `submit` all of whose questions can be cancelled, from any thread: those that are started afterwards too, so
+    that whoever works through a list ends by CancelledError."""
+
+    def __init__(self, submit: Submit) -> None:
+        self._submit = submit
+        self._open: set[Future[Any]] = set()
+        self._is_cancelled = False
+
+    def __call__(self, ask: Ask) -> Future[Any]:
+        future = self._submit(ask)
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        if self._is_cancelled:  # perhaps before this one was among the open
+            future.cancel()
+        return future
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        for future in self._open.copy():
+            future.cancel()
+
+
 def run_all(
     submit: Submit, asks: Iterable[Ask], *, progress: bool, on_error: Literal["raise", "return"]
 ) -> list[Result | PhotonError]:
