@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -164,6 +165,19 @@ def test_submitting_while_closing_is_refused_or_answered(start: Callable[..., En
     engine.close()
     thread.join(10)
     assert futures and all(future.exception(1) is None for future in futures)
+
+
+def test_an_interrupted_call_ends_its_work(start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_steps(monkeypatch, 0.02)
+    engine = start(max_batch_size=1)
+    main = threading.main_thread().ident
+    assert main is not None
+    threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.query(None, LONG.question, max_tokens=200, temperature=100.0, seed=1)
+    started = time.perf_counter()
+    engine.query(None, "x", max_tokens=2)
+    assert time.perf_counter() - started < 2  # 200 steps would take 4 seconds
 
 
 def test_a_cancelled_future_has_no_result(start: Callable[..., Engine]) -> None:

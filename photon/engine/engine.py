@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
@@ -269,7 +270,7 @@ class Engine(EngineCore):
     def _ask(self, task: Task, image: ImageSource | None, stream: bool) -> Any:
         check_flag("stream", stream)
         if not stream:
-            return self.submit(task, image).result()
+            return _wait(self.submit(task, image))
         return Stream(lambda emit: self.submit(task, image, emit))
 
     def __enter__(self) -> Engine:
@@ -279,3 +280,11 @@ class Engine(EngineCore):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(drain=error is None)
+
+
+def _wait(answer: Future[Any]) -> Any:
+    """An interrupt of whoever waits ends the work: nobody else can."""
+    try:
+        return answer.result()
+    finally:
+        answer.cancel()  # which does nothing to one that is done
