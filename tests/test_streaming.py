@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from safetensors.torch import load_file, save_file
 from test_engine import same
 from tiny_model import write_tiny_model
 
-from photon import AsyncEngine, Box, End, Engine, EngineError, ImageError, Query, RequestError, TextDelta
+from photon import AsyncEngine, Box, Caption, End, Engine, EngineError, ImageError, Query, RequestError, TextDelta
+from photon.engine.async_stream import AsyncStream
 from photon.runner.runner import ModelRunner
 
 PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
@@ -170,6 +172,50 @@ def test_asyncio_streams(folder: Path, engine: Engine) -> None:
 
     whole = engine.detect(PICTURE, "x", max_objects=4)
     assert run(folder, work) == [*whole.boxes, End(whole)]
+
+
+def test_asyncio_skips_to_the_end(folder: Path, engine: Engine) -> None:
+    async def work(asynchronous: AsyncEngine) -> Any:
+        stream = asynchronous.detect(PICTURE, "x", max_objects=4, stream=True)
+        result = await stream.result()
+        assert [chunk async for chunk in stream] == []
+        return result
+
+    assert same(run(folder, work), engine.detect(PICTURE, "x", max_objects=4))
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_asyncio_has_no_result_of_a_closed_stream(folder: Path, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    """Not CancelledError, by which the loop would take whoever waits for cancelled."""
+    slow_steps(monkeypatch, 0.02)
+
+    async def work(engine: AsyncEngine) -> None:
+        stream = engine.query(PICTURE, "on and on", temperature=100.0, seed=1, max_tokens=200, stream=True)
+        waiting = asyncio.ensure_future(stream.result()) if when == "meanwhile" else None
+        await asyncio.sleep(0.1)
+        await stream.aclose()
+        with pytest.raises(RequestError, match="closed"):
+            await (waiting or stream.result())
+
+    run(folder, work)
+
+
+def test_a_loop_may_close_at_any_moment(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the question whether it is closed and what is handed to it too."""
+    futures: list[Future[Any]] = []
+
+    def start(emit: Callable[[Any], None]) -> Future[Any]:
+        futures.append(engine.submit(Caption(PICTURE, max_tokens=9), emit=emit))
+        return futures[-1]
+
+    async def work() -> AsyncStream:
+        always_open.setattr(asyncio.get_running_loop(), "is_closed", lambda: False)
+        return AsyncStream(start)
+
+    with monkeypatch.context() as always_open:
+        stream = asyncio.run(work())
+        assert futures[0].result() == engine.caption(PICTURE, max_tokens=9)
+    del stream
 
 
 @pytest.mark.parametrize("how", ["whole", "streamed", "in a list"])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from photon.chunks import Chunk, End
+from photon.errors import RequestError
+from photon.results import Result
 
 
 class AsyncStream(AsyncIterator[Chunk]):
@@ -41,6 +44,17 @@ class AsyncStream(AsyncIterator[Chunk]):
             raise StopAsyncIteration
         return End(self._future.result())
 
+    async def result(self) -> Result:
+        """Skip to the end; the whole result. RequestError when the stream was closed before."""
+        self._has_ended = True
+        try:
+            return await asyncio.wrap_future(self._future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():  # whoever waits is cancelled, and the work with it
+                raise
+            raise RequestError("the stream was closed before its end: there is no result") from None
+
     async def aclose(self) -> None:
         """End the work within two steps; nothing more comes."""
         self._cancel()
@@ -61,6 +75,6 @@ class AsyncStream(AsyncIterator[Chunk]):
 
 
 def _put(loop: asyncio.AbstractEventLoop, chunks: asyncio.Queue[Chunk | None], chunk: Chunk | None) -> None:
-    """From any thread. A loop that is closed hears nothing."""
-    if not loop.is_closed():
+    """From any thread. A loop that is closed, perhaps this moment, hears nothing."""
+    with suppress(RuntimeError):
         loop.call_soon_threadsafe(chunks.put_nowait, chunk)
