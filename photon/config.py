@@ -11,7 +11,7 @@ from typing import Any
 from photon.errors import ConfigError
 
 DEVICES = ("auto", "cpu", "cuda")
-QUANTIZATIONS = ("none", "int8")
+QUANTIZATIONS = ("auto", "none", "int8")
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -24,7 +24,8 @@ class EngineConfig:
     device            "auto", "cpu", "cuda" or "cuda:N"
     dtype             "auto" (float32 on the CPU, bfloat16 on a GPU), "float32", "bfloat16", "float16"
     quantization      "none", or "int8": on a CPU, the vision tower's products in 8-bit integers (faster by a quarter,
-                      and a box may differ by a pixel) and the text tower's weights in float16
+                      and a box may differ by a pixel) and the text tower's weights in float16; "auto" takes int8
+                      where the recipe says that the model is as right with it and dtype is "auto" too
     pipeline_depth    1: commit each step before the next is launched; 2: overlap them; None takes 2 on a GPU and 1 on
                       a CPU, where there is nothing to overlap and a step more would be computed for every answer
     max_batch_size    rows that decode together, 1 to 1,024
@@ -40,7 +41,7 @@ class EngineConfig:
     revision: str | None = None
     device: str = "auto"
     dtype: str = "auto"
-    quantization: str = "none"
+    quantization: str = "auto"
     pipeline_depth: int | None = None
     max_batch_size: int = 8
     page_size: int = 16

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_model import write_tiny_model
 
 from photon import Engine
 from photon.bench.evaluate import evaluate, read_questions
@@ -83,8 +84,23 @@ def test_a_pictures_features_do_not_depend_on_its_neighbours() -> None:
     assert torch.equal(alone, together)
 
 
+def test_it_is_taken_only_where_nothing_else_was_asked_for(tmp_path: Path) -> None:
+    """The recipe of photon-tiny vouches for it; a model of a folder has nobody to do so."""
+    unknown = write_tiny_model(tmp_path)
+    for model, options, is_int8 in (
+        ("photon-tiny", {}, True),
+        ("photon-tiny", {"dtype": "float32"}, False),
+        ("photon-tiny", {"dtype": "bfloat16"}, False),
+        ("photon-tiny", {"quantization": "none"}, False),
+        ("photon-tiny", {"quantization": "int8", "dtype": "float32"}, True),
+        (unknown, {}, False),
+    ):
+        with Engine(model, device="cpu", **options) as engine:
+            assert engine.description.endswith("int8 vision, float16 text") == is_int8, (model, options)
+
+
 def test_where_it_cannot_be_is_said() -> None:
-    with pytest.raises(ConfigError, match="none, int8, got 'int4'"):
+    with pytest.raises(ConfigError, match="auto, none, int8, got 'int4'"):
         Engine(quantization="int4")
     config = MoondreamConfig.from_dict(SIZES)
     with pytest.raises(ConfigError, match=r"float32 on a CPU, not for torch\.bfloat16 on cpu"):
@@ -92,7 +108,7 @@ def test_where_it_cannot_be_is_said() -> None:
 
 
 def test_boxes_are_as_right_as_in_float32() -> None:
-    questions = [q for q in read_questions(SCENES) if q.row["task"] == "detect" and q.row["boxes"]]
+    questions = [q for q in read_questions(SCENES, limit=20) if q.row["task"] == "detect" and q.row["boxes"]]
     figures = {}
     for quantization in ("none", "int8"):
         with Engine("photon-tiny", device="cpu", quantization=quantization) as engine:

@@ -58,7 +58,7 @@ class EngineCore:
     @property
     def description(self) -> str:
         """Model, device and dtype for people, as "photon-tiny on cpu (2 threads), float32", and what is quantised."""
-        quantised = ", int8 vision, float16 text" if self.config.quantization == "int8" else ""
+        quantised = ", int8 vision, float16 text" if self._loaded.quantization == "int8" else ""
         return f"{self._loaded.context.recipe.name} on {self._device.describe()}{quantised}"
 
     @property

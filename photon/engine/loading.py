@@ -16,6 +16,7 @@ from photon.device import Device
 from photon.errors import ConfigError, ModelError
 from photon.images.crops import prepare_image
 from photon.models.base import Model
+from photon.models.recipes import Recipe
 from photon.models.source import ModelSource, find_model
 from photon.request import PreparedImage
 from photon.runner.runner import ModelRunner
@@ -27,11 +28,12 @@ from photon.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """`prepare` cuts an upright picture as this model wants it."""
+    """`prepare` cuts an upright picture as this model wants it; `quantization` is "none" or "int8"."""
 
     model: Model
     context: TaskContext
     prepare: Callable[[Image.Image], PreparedImage]
+    quantization: str
 
 
 def load_model(config: EngineConfig, device: Device) -> LoadedModel:
@@ -39,7 +41,7 @@ def load_model(config: EngineConfig, device: Device) -> LoadedModel:
     source = find_model(config.model, config.revision)
     if source.recipe.family != "moondream":
         raise ModelError(f"{source.recipe.name} is of family {source.recipe.family!r}; this version runs moondream")
-    return _load_moondream(source, device, config.quantization)
+    return _load_moondream(source, device, _choose_quantization(config, source.recipe, device))
 
 
 def _load_moondream(source: ModelSource, device: Device, quantization: str) -> LoadedModel:
@@ -81,7 +83,17 @@ def _load_moondream(source: ModelSource, device: Device, quantization: str) -> L
             max_crops=vision.max_crops,
         )
 
-    return LoadedModel(model, context, prepare)
+    return LoadedModel(model, context, prepare, quantization)
+
+
+def _choose_quantization(config: EngineConfig, recipe: Recipe, device: Device) -> str:
+    """By itself only what changes nothing that anybody asked for."""
+    if config.quantization != "auto":
+        return config.quantization
+    from photon.models.moondream.int8 import is_at_hand
+
+    is_free = config.dtype == "auto" and device.name == "cpu" and is_at_hand()
+    return recipe.quantization if is_free else "none"
 
 
 def build_scheduler(config: EngineConfig, model: Model, device: Device) -> Scheduler:

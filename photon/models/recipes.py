@@ -73,7 +73,7 @@ class Recipe:
     `repository` and `revision` are None for a bundled model; `verified` says that a source names the pinned revision.
     `tokenizer_repository`: where the tokenizer is when it is not beside the weights, even if a tokenizer.json is there.
     `dialect`: how coordinates are said ("heads": read from the hidden state). `grammars`: grammar file by task; gaze is
-    a point.
+    a point. `quantization`: what leaves the model as right as it is on a CPU ("none" or "int8"), by its evaluation.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Recipe:
     revision: str | None = None
     verified: bool = False
     tokenizer_repository: str | None = None
+    quantization: str = "none"
 
     @property
     def can_reason(self) -> bool:

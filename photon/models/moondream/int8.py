@@ -52,6 +52,11 @@ class HalfLinear:
         return torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
 
 
+def is_at_hand() -> bool:
+    """Whether PyTorch has FBGEMM here."""
+    return "fbgemm" in torch.backends.quantized.supported_engines
+
+
 def with_packed_products(w: MoondreamWeights) -> MoondreamWeights:
     """The same weights: the vision tower's blocks in int8, the text tower's and the heads that read numbers in float16.
 
@@ -60,7 +65,7 @@ def with_packed_products(w: MoondreamWeights) -> MoondreamWeights:
     kind = w.vision.pos_emb
     if not kind.is_cpu or kind.dtype != torch.float32:
         raise ConfigError(f"quantization 'int8' is for float32 on a CPU, not for {kind.dtype} on {kind.device}")
-    if "fbgemm" not in torch.backends.quantized.supported_engines:
+    if not is_at_hand():
         raise ConfigError(f"quantization 'int8' needs FBGEMM, which PyTorch {torch.__version__} lacks on this machine")
     torch.backends.quantized.engine = "fbgemm"  # of what is packed from here on
     vision = replace(w.vision, blocks=[_pack_vision(block) for block in w.vision.blocks])
