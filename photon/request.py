@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from numbers import Real
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedImage:
-    """An upright picture cut for the vision tower. Made by `images`, read by the model.
+    """An upright picture cut for the vision tower of the Moondream family. Made by `images`, read by the model.
 
     `crops` uint8 [n, side, side, 3], crop 0 the whole picture, then the tiles row by row; `tiling` (rows, columns);
     `size` (width, height) of the upright picture in pixels.
@@ -69,24 +69,39 @@ class PreparedImage:
 
 @dataclass(frozen=True, slots=True)
 class ImageSpan:
-    """Positions [start, end) hold the image's features; positions [block_start, end) see each other both ways."""
+    """Those of the positions [start, end) that carry IMAGE_ID hold the image's features, in order; all of them do in
+    most models. Positions [block_start, block_end) see each other both ways, up to `end` where no block_end is given;
+    block_start == block_end: none do.
 
-    image: PreparedImage
+    `image` is a picture as its family prepares it (`PreparedImage` for Moondream's); only its model looks inside.
+    """
+
+    image: Any
     start: int
     length: int
     block_start: int
+    block_end: int | None = None
 
     @property
     def end(self) -> int:
         return self.start + self.length
 
+    @property
+    def block(self) -> tuple[int, int]:
+        return self.block_start, self.end if self.block_end is None else self.block_end
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`tokens[i]` is position i; image positions hold `Token(IMAGE_ID)`. `images` are ordered and disjoint."""
+    """`tokens[i]` is position i; image positions hold `Token(IMAGE_ID)`. `images` are ordered and disjoint.
+
+    `rotary`: where the model is to believe that each position stands, int64 [positions, axes of the model], if that is
+    not i; an answer's positions go on behind the largest of them.
+    """
 
     tokens: tuple[Token, ...]
     images: tuple[ImageSpan, ...] = ()
+    rotary: np.ndarray | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.tokens)

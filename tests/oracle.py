@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from photon.kernels.attention import PLAIN, AttentionRule
 from photon.models.moondream import region, text
 from photon.models.moondream.model import MoondreamModel
 from photon.request import PreparedImage, Token
@@ -24,7 +25,7 @@ class Cache:
     values: dict[int, Tensor] = field(default_factory=dict)
     block: int = 0  # the first `block` positions see each other both ways
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor:
         if layer in self.keys:
             k, v = torch.cat([self.keys[layer], k]), torch.cat([self.values[layer], v])
         self.keys[layer], self.values[layer] = k, v

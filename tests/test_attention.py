@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from photon.kernels.attention import AttentionPlan, PagedAttend, SlicedAttend
+from photon.kernels.attention import PLAIN, AttentionPlan, AttentionRule, PagedAttend, SlicedAttend
 
 Kind = type[PagedAttend] | type[SlicedAttend]
 KINDS = [PagedAttend, SlicedAttend]
@@ -16,12 +16,15 @@ PAGE, HEADS, KV_HEADS, DIM = 4, 4, 2, 8
 BLOCK = (0, 5)
 
 
-def attend_by_hand(q_Hd: Tensor, keys: Tensor, values: Tensor, seen: list[int]) -> Tensor:
+def attend_by_hand(q_Hd: Tensor, keys: Tensor, values: Tensor, seen: list[int], rule: AttentionRule = PLAIN) -> Tensor:
     """One position over the positions `seen`; keys and values [L, KV heads, head_dim]."""
+    scale = rule.scale or 1 / math.sqrt(DIM)
     outs = []
     for head in range(HEADS):
         kv_head = head * KV_HEADS // HEADS
-        scores = [float(q_Hd[head].double() @ keys[i, kv_head].double()) / math.sqrt(DIM) for i in seen]
+        scores = [float(q_Hd[head].double() @ keys[i, kv_head].double()) * scale for i in seen]
+        if rule.softcap is not None:
+            scores = [rule.softcap * math.tanh(score / rule.softcap) for score in scores]
         weights = torch.tensor([math.exp(score) for score in scores], dtype=torch.float64)
         rows = torch.stack([values[i, kv_head].double() for i in seen])
         outs.append((weights[:, None] * rows).sum(0) / weights.sum())
@@ -51,7 +54,13 @@ class Rows:
     def slots(self, row: int, positions: range) -> list[int]:
         return [int(self.table[row, p // PAGE]) * PAGE + p % PAGE for p in positions]
 
-    def attend(self, q: Tensor, query_lengths: list[int], blocks: list[tuple[tuple[int, int], ...]]) -> Tensor:
+    def attend(
+        self,
+        q: Tensor,
+        query_lengths: list[int],
+        blocks: list[tuple[tuple[int, int], ...]],
+        rule: AttentionRule = PLAIN,
+    ) -> Tensor:
         """The last `query_lengths` positions of each row are new."""
         new = [range(n - count, n) for n, count in zip(self.lengths, query_lengths, strict=True)]
         slots = torch.tensor([slot for row, positions in enumerate(new) for slot in self.slots(row, positions)])
@@ -60,7 +69,7 @@ class Rows:
         )
         self.kv[0, :].flatten(1, 2)[:, slots] = torch.nan  # it is for the step to write them
         plan = AttentionPlan(PAGE, slots, self.table, torch.tensor(self.lengths), query_lengths, self.lengths, blocks)
-        return self.kind(self.kv, plan)(0, q, k, v)
+        return self.kind(self.kv, plan)(0, q, k, v, rule)
 
 
 @pytest.mark.parametrize("attend", KINDS)
@@ -85,6 +94,28 @@ def test_prefill_is_causal_but_for_its_blocks(attend: Kind) -> None:
             expected = attend_by_hand(q[start + position], rows.keys[row], rows.values[row], list(range(last)))
             torch.testing.assert_close(out[start + position].double(), expected, rtol=1e-5, atol=1e-6)
         start += length
+
+
+RULES = [AttentionRule(0.7, window=3), AttentionRule(softcap=0.8), AttentionRule(window=1), AttentionRule(0.2, 6, 0.5)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("attend", KINDS)
+def test_a_layer_may_have_a_scale_a_window_and_a_soft_cap(attend: Kind, rule: AttentionRule) -> None:
+    """A prefill with a two-way block, which no window cuts; then one more position a row."""
+    rows = Rows([7, 3, 8], attend)
+    q = torch.randn(18, HEADS, DIM, generator=torch.Generator().manual_seed(2))
+    for query_lengths in ([7, 3, 8], [1, 1, 1]):
+        out = rows.attend(q[: sum(query_lengths)], query_lengths, [(BLOCK,), (), ()], rule)
+        start = 0
+        for row, (length, count) in enumerate(zip(rows.lengths, query_lengths, strict=True)):
+            for i, position in enumerate(range(length - count, length)):
+                seen = set(range(max(0, position + 1 - (rule.window or length)), position + 1))
+                if row == 0 and position < BLOCK[1]:
+                    seen |= set(range(*BLOCK))
+                expected = attend_by_hand(q[start + i], rows.keys[row], rows.values[row], sorted(seen), rule)
+                torch.testing.assert_close(out[start + i].double(), expected, rtol=1e-5, atol=1e-6)
+            start += count
 
 
 def test_pages_that_follow_each_other_are_one_span() -> None:

@@ -126,6 +126,7 @@ def _shareable(prompt: Prompt) -> PrefixKey | None:
         return None
     first, *others = prompt.images
     # The last position is always computed: its hidden state says the first token.
-    if first.end == len(prompt) or any(image.block_start < first.end for image in others):
+    sees_more = first.block[1] > first.end
+    if first.end == len(prompt) or sees_more or any(image.block_start < first.end for image in others):
         return None
     return PrefixKey(prompt.tokens[: first.start], first)

@@ -15,10 +15,27 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionRule:
+    """How a layer's attention departs from the plain one.
+
+    scale    factor of the scores; None is 1 / sqrt(head_dim)
+    window   a position sees itself and the `window - 1` before it, and all of its two-way block; None is all
+    softcap  c: a scaled score s becomes c * tanh(s / c); None leaves it
+    """
+
+    scale: float | None = None
+    window: int | None = None
+    softcap: float | None = None
+
+
+PLAIN = AttentionRule()
+
+
 class Attend(Protocol):
     """Attention of one layer's new positions; writes their keys and values where it keeps them, if it does."""
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor: ...
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -67,12 +84,20 @@ class AttentionPlan:
         tables = zip(self.page_table_BP.tolist(), self.key_lengths, strict=True)
         return [_spans(pages, length, self.page_size) for pages, length in tables]
 
-    @cached_property
-    def masks(self) -> list[Tensor]:
+    def masks(self, window: int | None = None) -> list[Tensor]:
         """Of each row, bool [new positions, positions]: what sees what."""
-        device = self.lengths_B.device
-        sizes = zip(self.query_lengths, self.key_lengths, self.blocks, strict=True)
-        return [visibility(queries, keys, blocks, device) for queries, keys, blocks in sizes]
+        if window not in self._masks:
+            device = self.lengths_B.device
+            sizes = zip(self.query_lengths, self.key_lengths, self.blocks, strict=True)
+            self._masks[window] = [
+                visibility(queries, keys, blocks, device, window=window) for queries, keys, blocks in sizes
+            ]
+        return self._masks[window]
+
+    @cached_property
+    def _masks(self) -> dict[int | None, list[Tensor]]:
+        """`masks` by window: a model has one or two."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -82,12 +107,12 @@ class PagedAttend:
     kv: Tensor
     plan: AttentionPlan
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor:
         keys, values = self.kv[layer]
         write_kv(keys, k, self.plan.slots_T)
         write_kv(values, v, self.plan.slots_T)
         attend = decode_attention if self.plan.is_decode else prefill_attention
-        return attend(q, keys, values, self.plan)
+        return attend(q, keys, values, self.plan, rule)
 
 
 def write_kv(pages: Tensor, new_THd: Tensor, slots_T: Tensor) -> None:
@@ -95,26 +120,28 @@ def write_kv(pages: Tensor, new_THd: Tensor, slots_T: Tensor) -> None:
     pages.flatten(0, 1).index_copy_(0, slots_T, new_THd.to(pages.dtype))
 
 
-def decode_attention(q_BHd: Tensor, keys: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
+def decode_attention(
+    q_BHd: Tensor, keys: Tensor, values: Tensor, plan: AttentionPlan, rule: AttentionRule = PLAIN
+) -> Tensor:
     """One new position a row over all of the row's pages; [B, H, head_dim]."""
     k, v = (_gather(pages, plan.key_slots_BL).transpose(1, 2) for pages in (keys, values))  # [B, KV heads, L, head_dim]
-    out = F.scaled_dot_product_attention(
-        q_BHd[:, :, None], k, v, attn_mask=plan.seen_BL[:, None, None], enable_gqa=k.shape[1] != q_BHd.shape[1]
-    )
-    return out[:, :, 0]
+    seen_BL = plan.seen_BL
+    if rule.window is not None:
+        seen_BL = seen_BL & (
+            torch.arange(seen_BL.shape[1], device=seen_BL.device) >= plan.lengths_B[:, None] - rule.window
+        )
+    return _attention(q_BHd[:, :, None], k, v, seen_BL[:, None, None], rule)[:, :, 0]
 
 
-def prefill_attention(q_THd: Tensor, keys: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
+def prefill_attention(
+    q_THd: Tensor, keys: Tensor, values: Tensor, plan: AttentionPlan, rule: AttentionRule = PLAIN
+) -> Tensor:
     """Ragged rows, each over its own pages: causal, but for the two-way blocks; [T, H, head_dim]."""
     outs = []
     for q, slots_L, length, mask in zip(
-        q_THd.split(plan.query_lengths), plan.key_slots_BL, plan.key_lengths, plan.masks, strict=True
+        q_THd.split(plan.query_lengths), plan.key_slots_BL, plan.key_lengths, plan.masks(rule.window), strict=True
     ):
-        k, v = (_gather(pages, slots_L[:length]).transpose(0, 1)[None] for pages in (keys, values))
-        out = F.scaled_dot_product_attention(
-            q.transpose(0, 1)[None], k, v, attn_mask=mask, enable_gqa=k.shape[1] != q.shape[1]
-        )
-        outs.append(out[0].transpose(0, 1))
+        outs.append(attend_row(q, _gather(keys, slots_L[:length]), _gather(values, slots_L[:length]), mask, rule))
     return torch.cat(outs)
 
 
@@ -128,34 +155,70 @@ class SlicedAttend:
     kv: Tensor
     plan: AttentionPlan
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor:
         keys, values = self.kv[layer].flatten(1, 2)  # [slots, KV heads, head_dim]
         keys.index_copy_(0, self.plan.slots_T, k.to(keys.dtype))
         values.index_copy_(0, self.plan.slots_T, v.to(values.dtype))
-        rows = zip(q.split(self.plan.query_lengths), self.plan.spans, self._masks, strict=True)
-        outs = [_attend_row(new, _join(keys, spans), _join(values, spans), mask) for new, spans, mask in rows]
+        rows = zip(q.split(self.plan.query_lengths), self._seen_spans(rule), self._added(rule.window), strict=True)
+        outs = [attend_row(new, _join(keys, spans), _join(values, spans), mask, rule) for new, spans, mask in rows]
         return outs[0] if len(outs) == 1 else torch.cat(outs)
 
-    @cached_property
-    def _masks(self) -> list[Tensor] | list[None]:
-        """What is added to the scores. A single new position sees all that is before it."""
+    def _seen_spans(self, rule: AttentionRule) -> list[list[tuple[int, int]]]:
+        """Of each row, the slots to read: of a single new position with a window, the last ones."""
+        if rule.window is None or not self.plan.is_decode:
+            return self.plan.spans
+        return [_last(spans, rule.window) for spans in self.plan.spans]
+
+    def _added(self, window: int | None) -> list[Tensor] | list[None]:
+        """What is added to the scores. A single new position sees all that it reads."""
         if self.plan.is_decode:
             return [None] * len(self.plan.query_lengths)
-        return [
-            torch.zeros(seen.shape, dtype=self.kv.dtype).masked_fill_(~seen, -torch.inf) for seen in self.plan.masks
-        ]
+        if window not in self._masks:
+            self._masks[window] = [
+                torch.zeros(seen.shape, dtype=self.kv.dtype).masked_fill_(~seen, -torch.inf)
+                for seen in self.plan.masks(window)
+            ]
+        return self._masks[window]
+
+    @cached_property
+    def _masks(self) -> dict[int | None, list[Tensor]]:
+        return {}
 
 
-def _attend_row(q_THd: Tensor, k_LHd: Tensor, v_LHd: Tensor, mask_TL: Tensor | None) -> Tensor:
+def attend_row(
+    q_THd: Tensor, k_LHd: Tensor, v_LHd: Tensor, mask_TL: Tensor | None, rule: AttentionRule = PLAIN
+) -> Tensor:
     q, k, v = (x.transpose(0, 1)[None] for x in (q_THd, k_LHd, v_LHd))
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_TL, enable_gqa=k.shape[1] != q.shape[1])
-    return out[0].transpose(0, 1)
+    return _attention(q, k, v, mask_TL, rule)[0].transpose(0, 1)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, rule: AttentionRule) -> Tensor:
+    """q [N, H, T, head_dim], k and v [N, KV heads, L, head_dim]; `mask` bool, or added to the scores."""
+    if rule.softcap is None:
+        is_grouped = k.shape[1] != q.shape[1]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=rule.scale, enable_gqa=is_grouped)
+    k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
+    scores = q @ k.transpose(-1, -2) * (rule.scale or q.shape[-1] ** -0.5)
+    scores = rule.softcap * torch.tanh(scores / rule.softcap)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1, dtype=torch.float32).to(v.dtype) @ v
 
 
 def _join(slots: Tensor, spans: list[tuple[int, int]]) -> Tensor:
     """Slots [start, end) of each span, one after the other: a view where there is one span."""
     parts = [slots[start:end] for start, end in spans]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _last(spans: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """The last `count` slots of the spans, or all."""
+    kept: list[tuple[int, int]] = []
+    for start, end in reversed(spans):
+        if count > 0:
+            kept.insert(0, (max(start, end - count), end))
+            count -= end - start
+    return kept
 
 
 def _spans(pages: list[int], length: int, page_size: int) -> list[tuple[int, int]]:
@@ -176,12 +239,19 @@ def _gather(pages: Tensor, slots: Tensor) -> Tensor:
 
 
 def visibility(
-    num_queries: int, num_keys: int, blocks: tuple[tuple[int, int], ...], device: torch.device | str
+    num_queries: int,
+    num_keys: int,
+    blocks: tuple[tuple[int, int], ...],
+    device: torch.device | str,
+    *,
+    window: int | None = None,
 ) -> Tensor:
     """bool [queries, keys]: what each of the last `num_queries` of `num_keys` positions sees."""
     key = torch.arange(num_keys, device=device)
     query = key[num_keys - num_queries :, None]
     seen = key <= query
+    if window is not None:
+        seen &= key > query - window
     for start, end in blocks:
         seen |= (query >= start) & (query < end) & (key >= start) & (key < end)
     return seen
@@ -193,7 +263,7 @@ class DenseAttend:
 
     mask: Tensor
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor:
+        assert rule == PLAIN, rule
         q, k, v = (x.transpose(-2, -3) for x in (q, k, v))
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, enable_gqa=k.shape[1] != q.shape[1])
-        return out.transpose(-2, -3)
+        return _attention(q, k, v, self.mask, rule).transpose(-2, -3)

@@ -8,7 +8,7 @@ by slot, needs no bookkeeping of which step a row was last sampled in. What a pe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from photon.device import Device
 from photon.kernels.attention import PagedAttend, SlicedAttend
 from photon.kernels.bitmask import allow_below, apply_bitmask, num_words
 from photon.models.base import Model
-from photon.request import MAX_LOGPROBS, Role
+from photon.request import IMAGE_ID, MAX_LOGPROBS, ImageSpan, Role, Token
 from photon.runner.plan import Plan, RowMask, StepLogprobs, StepOutput
 from photon.runner.sampler import continue_probability, log_probabilities, mark_said, penalise, sample_ids
 from photon.runner.slot import Sizes, SlotBuffers, allocate_slot
@@ -47,7 +47,7 @@ class ModelRunner:
         self._page_size = kv.shape[3]
         pages = -(-spec.max_context // self._page_size)
         candidates = min(MAX_LOGPROBS, spec.vocab_size)
-        sizes = Sizes(max_rows, max_positions, pages, num_words(spec.vocab_size), candidates)
+        sizes = Sizes(max_rows, max_positions, pages, num_words(spec.vocab_size), candidates, spec.rotary_axes)
         self._slots = [allocate_slot(sizes, device) for _ in range(NUM_SLOTS)]
         self._launched: list[Launched | None] = [None] * NUM_SLOTS
         self._copy_in, self._compute, self._copy_out = (device.new_stream() for _ in range(3))
@@ -143,15 +143,22 @@ class ModelRunner:
         embeds_TD = self._model.embed(buffers.ids.device[here], *(values if has_values else ()))
         ends = accumulate(row.length for row in plan.rows)
         spans = [
-            (end - row.start - row.length, span)  # the row's position p is embeds_TD[this + p]
+            (end - row.start - row.length, span, row.request.prompt.tokens)  # position p is embeds_TD[this + p]
             for end, row in zip(ends, plan.rows, strict=True)
             for span in row.request.prompt.images
             if span.end > row.start
         ]
         if spans:
-            features = self._model.encode_images([span.image for _, span in spans])
-            for (origin, span), features_PD in zip(spans, features, strict=True):
-                embeds_TD[origin + span.start : origin + span.end] = features_PD
+            features = self._model.encode_images([span.image for _, span, _ in spans])
+            for (origin, span, tokens), features_PD in zip(spans, features, strict=True):
+                if len(features_PD) == span.length:
+                    embeds_TD[origin + span.start : origin + span.end] = features_PD
+                    continue
+                filled = 0
+                for start, end in _image_runs(span, tokens):
+                    embeds_TD[origin + start : origin + end] = features_PD[filled : filled + end - start]
+                    filled += end - start
+                assert filled == len(features_PD), f"{len(features_PD)} features of an image for {filled} positions"
         return embeds_TD
 
     def _embed_carry(self, buffers: SlotBuffers, plan: Plan) -> Tensor:
@@ -234,6 +241,12 @@ class ModelRunner:
             self._base_masks[index] = torch.from_numpy(row).to(self._base_masks.device)
             self._base_mask_index[banned] = index
         return self._base_mask_index[banned]
+
+
+def _image_runs(span: ImageSpan, tokens: tuple[Token, ...]) -> list[tuple[int, int]]:
+    """The [start, end) that an image's features fill, where words of the prompt stand between them."""
+    runs = groupby(range(span.start, span.end), key=lambda position: tokens[position].id == IMAGE_ID)
+    return [(run[0], run[-1] + 1) for is_image, positions in runs if is_image and (run := list(positions))]
 
 
 def _upload_inputs(buffers: SlotBuffers, plan: Plan, num_positions: int) -> None:

@@ -38,20 +38,23 @@ class Pair:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Most rows, new positions and pages a row that a step can have; words of a mask; most candidates of a token."""
+    """Most rows, new positions and pages a row that a step can have; words of a mask; most candidates of a token;
+    rotary axes."""
 
     rows: int
     positions: int
     pages: int
     mask_words: int
     candidates: int
+    axes: int = 1
 
 
 @dataclass(frozen=True)
 class SlotBuffers:
     """T new positions, B rows.
 
-    Inputs of the forward: ids, values, value_sizes (prompts only), positions, kv_slots [T]; page_table [B, P];
+    Inputs of the forward: ids, values, value_sizes (prompts only), positions ([T, A] if the model has A rotary axes,
+    not one), kv_slots [T]; page_table [B, P];
     lengths (positions after the step), last (index into T of the row's last position), carry (the row's place in the
     carry) [B].
     Inputs of sampling: mask [B, W], is_masked, base_mask (which constant mask), role, end_id [B]; temperature, top_p,
@@ -109,7 +112,7 @@ def allocate_slot(sizes: Sizes, device: Device) -> SlotBuffers:
         ids=pair(torch.int64, positions),
         values=pair(torch.float32, positions, 2),
         value_sizes=pair(torch.int8, positions),
-        positions=pair(torch.int64, positions),
+        positions=pair(torch.int64, positions, *([sizes.axes] if sizes.axes > 1 else [])),
         kv_slots=pair(torch.int64, positions),
         page_table=pair(torch.int64, rows, sizes.pages),
         lengths=pair(torch.int64, rows),

@@ -23,7 +23,7 @@ def stage_forward(buffers: SlotBuffers, plan: Plan, page_size: int) -> int:
         here = slice(filled, filled + row.length)
         positions = np.arange(row.start, row.start + row.length)
         pages = np.asarray(row.pages)
-        buffers.positions.array[here] = positions
+        buffers.positions.array[here] = _rotary(row, positions, buffers.positions.array.shape[1:])
         buffers.kv_slots.array[here] = pages[positions // page_size] * page_size + positions % page_size
         buffers.page_table.array[i, : len(pages)] = pages
         buffers.page_table.array[i, len(pages) :] = 0
@@ -34,6 +34,17 @@ def stage_forward(buffers: SlotBuffers, plan: Plan, page_size: int) -> int:
             _stage_prompt(buffers, here, row.request.prompt.tokens[row.start :])
         filled = here.stop
     return filled
+
+
+def _rotary(row: PlannedRow, positions: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Where the model is to believe that `positions` of the row stand: [T], or [T, A] of several axes."""
+    prompt = row.request.prompt
+    if prompt.rotary is None:
+        return positions if not axes else positions[:, None]
+    if row.token_index == 0:
+        return prompt.rotary[row.start :].reshape(len(positions), *axes)
+    answer = prompt.rotary.max() + 1 + positions - len(prompt)
+    return answer if not axes else answer[:, None]
 
 
 def _stage_prompt(buffers: SlotBuffers, here: slice, tokens: tuple[Token, ...]) -> None:
@@ -89,8 +100,5 @@ def attention_plan(
         lengths_B=buffers.lengths.device[:count],
         query_lengths=[row.length for row in rows],
         key_lengths=[row.start + row.length for row in rows],
-        blocks=[
-            tuple((span.block_start, span.end) for span in row.request.prompt.images if span.end > row.start)
-            for row in rows
-        ],
+        blocks=[tuple(span.block for span in row.request.prompt.images if span.block[1] > row.start) for row in rows],
     )

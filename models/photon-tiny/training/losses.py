@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from slots import Group, Slots
 from torch import Tensor
 
+from photon.kernels.attention import PLAIN, AttentionRule
 from photon.models.moondream import region, text, vision
 from photon.models.moondream.config import MoondreamConfig
 from photon.models.moondream.weights import MoondreamWeights, assemble
@@ -64,7 +65,7 @@ class SlotAttend:
     prefix: int
     mask: Tensor
 
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor:
         q, k, v = (x.transpose(-2, -3) for x in (q, k, v))
         p = self.prefix
         first = F.scaled_dot_product_attention(q[:, :, :p], k[:, :, :p], v[:, :, :p])

@@ -1,0 +1,95 @@
+"""Our attention under a name that transformers knows. Its context, an `Attend`, comes as a keyword through forward.
+
+transformers makes a mask only where a mask function is registered under the attention's name; none is, so that no mask
+is made and nothing of it asks the device: what sees what is the `Attend`'s business.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from photon.errors import ModelError
+from photon.kernels.attention import PLAIN, Attend, AttentionRule, attend_row, visibility
+
+NAME = "photon"
+KEYWORD = "photon_attend"
+LAYER_TYPES = {"full_attention", "sliding_attention"}
+_HARMLESS = {"position_ids", "cache_position"}  # tensors that change nothing about attention
+
+
+def photon_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """One layer over query [1, H, T, head_dim], key and value [1, KV heads, T, head_dim]; out [1, T, H, head_dim].
+
+    ModelError for what would silently be another attention than the model's own.
+    """
+    attend: Attend | None = others.pop(KEYWORD, None)
+    name = type(module).__name__
+    if attend is None:
+        raise ModelError(f"{name} does not get the keyword arguments of its model's forward, so Photon cannot run it")
+    if attention_mask is not None:
+        raise ModelError(f"{name} makes an attention mask of its own, which Photon cannot page")
+    if not getattr(module, "is_causal", True) or others.get("is_causal") is False:
+        raise ModelError(f"{name} sees what comes after, so it cannot decode token by token")
+    unknown = sorted(k for k, v in others.items() if isinstance(v, Tensor) and k not in _HARMLESS)
+    if unknown:
+        raise ModelError(f"{name} hands {', '.join(unknown)} to its attention, of which Photon knows nothing")
+    layer = module.layer_idx
+    assert isinstance(layer, int), f"{name} has no layer_idx"
+    rule = AttentionRule(scaling, _window(module, layer, sliding_window), softcap)
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    return attend(layer, q, k, v, rule)[None], None
+
+
+def use_photon_attention(backbone: Any) -> None:
+    """Let `backbone` attend so, and nothing around it such as a vision tower. ModelError where it lets nobody."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, photon_attention)
+    kinds = set(getattr(backbone.config, "layer_types", None) or ()) - LAYER_TYPES
+    if kinds:
+        raise ModelError(f"{type(backbone).__name__} has layers of {', '.join(sorted(kinds))}, Photon pages only keys")
+    backbone.set_attn_implementation(NAME)
+    if backbone.config._attn_implementation != NAME:
+        raise ModelError(f"{type(backbone).__name__} does not let its attention be replaced (AttentionInterface)")
+
+
+def _window(module: nn.Module, layer: int, given: int | None) -> int | None:
+    """The layer's window: as handed over, or as its configuration says."""
+    config: Any = getattr(module, "config", None)
+    types = getattr(config, "layer_types", None)
+    if given is None and types and types[layer] == "sliding_attention":
+        return config.sliding_window
+    return given
+
+
+class ProbeAttend:
+    """`Attend` over the new positions alone, causal; remembers the shape [KV heads, head_dim] of each layer's keys."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[int, tuple[int, int]] = {}
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor:
+        if layer in self.shapes or k.shape != v.shape or len(k) != len(q):
+            raise ModelError(f"layer {layer} shares keys and values, or has them of two sizes: Photon cannot page them")
+        self.shapes[layer] = (k.shape[1], k.shape[2])
+        mask = visibility(len(q), len(q), (), q.device, window=rule.window)
+        return attend_row(q, k, v, mask, rule)
+
+
+def is_same(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
+    """Whether two rows of logits are the same up to what sums in `dtype` are rounded by."""
+    tolerance = 1e-3 if dtype == torch.float32 else 5e-2
+    return bool((one.float() - other.float()).abs().max() <= tolerance * other.float().abs().max())
