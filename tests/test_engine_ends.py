@@ -167,6 +167,28 @@ def test_submitting_while_closing_is_refused_or_answered(start: Callable[..., En
     assert futures and all(future.exception(1) is None for future in futures)
 
 
+def test_no_more_pictures_are_decoded_than_will_soon_be_asked_about(
+    start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_steps(monkeypatch, 0.005)
+    engine = start(max_batch_size=2, image_workers=2)
+    decoded: list[Any] = []
+    futures: list[Future[Any]] = []
+    most = 0
+
+    def load(source: Any, *, max_pixels: int) -> Any:
+        nonlocal most
+        decoded.append(source)
+        most = max(most, len(decoded) - sum(future.done() for future in futures))
+        return source
+
+    monkeypatch.setattr("photon.engine.core.load_image", load)
+    for seed in range(40):
+        futures.append(engine.submit(DetectTask(object="x", max_objects=2), picture(seed)))
+    assert not wait(futures, timeout=60).not_done
+    assert 2 < most <= 2 * 2 + 2
+
+
 def test_an_interrupted_call_ends_its_work(start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
     slow_steps(monkeypatch, 0.02)
     engine = start(max_batch_size=1)

@@ -2,7 +2,8 @@
 
 A call's way: `submit` makes a job; a worker decodes the picture, cuts it and builds the requests, mostly one; the tick
 thread runs them; the delivery thread gives out the chunks of a streamed answer, parses what was said, joins the parts
-and resolves the future. No stage waits for another call.
+and resolves the future. No stage waits for another call, but that workers decode no more pictures than will soon be
+asked about: those of calls in line behind take no memory.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class EngineCore:
         self._is_closed = False
         self._is_warm = False
         self._workers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-image")
+        # Of calls whose picture is decoded and not yet answered: two batches, and what workers have in hand.
+        self._picture_places = threading.Semaphore(2 * self.config.max_batch_size + self.config.image_workers)
         self._delivery = ThreadPoolExecutor(1, thread_name_prefix="photon-deliver")
         self._ticker = Ticker(scheduler, self._hand_over, self._fail, self._fail_pending)
         log_loaded(self.description, time.perf_counter() - started)
@@ -120,6 +123,9 @@ class EngineCore:
 
     def _prepare(self, job: Job) -> None:
         """On a worker: picture and requests, then over to the tick thread. Stops where nobody waits any more."""
+        if job.source is not None:
+            self._picture_places.acquire()
+            job.future.add_done_callback(lambda _: self._picture_places.release())
         if job.future.done():
             return
         job.has_worker = True
