@@ -1,6 +1,7 @@
 """Many questions at once, and answers in order.
 
-At most so many are in flight, so that a list of any length takes bounded memory. A fault belongs to its own question.
+At most so many are in flight, so that what is at work takes bounded memory, however long the list is. A fault belongs to
+its own question.
 """
 
 from __future__ import annotations

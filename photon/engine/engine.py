@@ -263,7 +263,8 @@ class Engine(EngineCore):
 
         `progress` shows a bar on stderr. With on_error="return" a question that fails leaves its error in its place;
         with "raise" the first error in order is raised and what is not finished is cancelled. At most 64 are at work at
-        once; the `timeout` of a question runs from when it is taken up.
+        once; the `timeout` of a question runs from when it is taken up. Every answer holds its picture, decoded: thousands
+        of photographs are better asked about in several calls.
         """
         return run_all(self.submit, asks, progress=progress, on_error=on_error)
 
