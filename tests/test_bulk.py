@@ -16,8 +16,9 @@ from PIL import Image
 from test_engine import same
 from tiny_model import write_tiny_model
 
-from photon import AsyncEngine, Caption, Detect, Engine, ImageError, PointAt, Query, RequestError
+from photon import AsyncEngine, Caption, Detect, Engine, EngineError, ImageError, PointAt, Query, RequestError
 from photon.engine.bulk import IN_FLIGHT, CancellableSubmit, answers_in_order, run_all
+from photon.runner.runner import ModelRunner
 
 PICTURE = Image.fromarray(np.random.default_rng(3).integers(0, 256, (70, 90, 3), dtype=np.uint8))
 
@@ -65,6 +66,23 @@ def test_a_fault_stays_in_its_place(engine: Engine) -> None:
         engine.run(asks)
     with pytest.raises(RequestError, match="'ignore'"):
         engine.run(asks, on_error="ignore")  # type: ignore[arg-type]
+
+
+def test_an_engine_that_ends_within_a_list_leaves_its_error_in_each_place(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch, asks = ModelRunner.launch, [ASKS[1]] * (2 * IN_FLIGHT)
+
+    def fail_at_last(self: ModelRunner, slot: int, plan: Any) -> None:
+        if any(row.seq_id > 5 for row in plan.rows):
+            raise RuntimeError("the device has gone")
+        launch(self, slot, plan)
+
+    monkeypatch.setattr(ModelRunner, "launch", fail_at_last)
+    answers = engine.run(asks, on_error="return")
+    assert len(answers) == len(asks) and {type(answer) for answer in answers[8:]} == {EngineError}
+    with pytest.raises(EngineError, match="the device has gone"):
+        engine.run(asks)
 
 
 def test_one_ask_may_be_submitted(engine: Engine) -> None:

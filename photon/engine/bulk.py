@@ -1,7 +1,7 @@
 """Many questions at once, and answers in order.
 
-At most so many are in flight, so that what is at work takes bounded memory, however long the list is. A fault belongs to
-its own question.
+At most so many are in flight, so that what is at work takes bounded memory, whatever the list's length. A fault belongs
+to its own question.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from typing import Any, Literal
 
 from photon.engine.asks import Ask
-from photon.errors import PhotonError, RequestError
+from photon.errors import PhotonError
 from photon.results import Result
 from photon.tasks.checks import check_choice, check_flag, check_list
 
@@ -52,7 +52,7 @@ def run_all(
     """The answers in the order of `asks`; see `Engine.run`."""
     check_choice("on_error", on_error, ("raise", "return"))
     check_flag("progress", progress)
-    asks = check_list("asks", asks, "Caption, Query, PointAt, Detect or Gaze")
+    asks = check_list("asks", asks, "Caption, Query, Extract, PointAt, Detect or Gaze")
     answers: list[Result | PhotonError] = []
     with progress_bar(len(asks), shown=progress) as advance, closing(answers_in_order(submit, asks)) as coming:
         for answer in coming:
@@ -100,10 +100,10 @@ def progress_bar(total: int, *, shown: bool) -> Iterator[Callable[[], None]]:
 
 
 def _start(submit: Submit, ask: Ask) -> Future[Any]:
-    """A question with a wrong parameter is a future that has failed."""
+    """A question that is refused, by its own fault or because the engine has ended, is a future that has failed."""
     try:
         return submit(ask)
-    except RequestError as error:
+    except PhotonError as error:
         failed: Future[Any] = Future()
         failed.set_exception(error)
         return failed
