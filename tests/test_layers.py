@@ -1,6 +1,9 @@
 """A file imports only from its own folder or from a lower layer, imports inside functions and for typing included."""
 
 import ast
+import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "photon"
 LAYERS = {
     0: ["errors", "request", "results", "chunks", "config", "device", "draw", "datadir", "trace"],
     1: ["kernels"],
-    2: ["cache", "constraint", "models", "images", "text"],
+    2: ["cache", "constraint", "dialects", "models", "images", "text"],
     3: ["runner"],
     4: ["scheduler"],
     5: ["tasks"],
@@ -61,8 +64,29 @@ def test_every_part_exists_in_some_layer() -> None:
     assert present <= set(LAYER_OF), present - set(LAYER_OF)
 
 
+def test_what_is_imported_is_a_dependency() -> None:
+    """Of this package itself, not only of one of its dependencies."""
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+    declared = {re.split("[^a-zA-Z0-9_-]", line)[0] for line in project["dependencies"]}
+    modules = {"PIL" if name == "pillow" else name for name in declared}
+    assert third_party_imports() <= modules, third_party_imports() - modules
+
+
+def third_party_imports() -> set[str]:
+    nodes = [node for path in FILES for node in ast.walk(ast.parse(path.read_text()))]
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names = plain | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"photon"}
+
+
 def test_plain_logic_imports_no_torch() -> None:
-    for folder, names in {"cache": ["pages"], "scheduler": ["*"], "constraint": ["*"], "tasks": ["*"]}.items():
+    for folder, names in {
+        "cache": ["pages", "prefix"],
+        "scheduler": ["*"],
+        "constraint": ["*"],
+        "dialects": ["*"],
+        "tasks": ["*"],
+    }.items():
         for name in names:
             for path in (PACKAGE / folder).glob(f"{name}.py"):
                 top = {
