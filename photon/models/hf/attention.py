@@ -6,6 +6,8 @@ is made and nothing of it asks the device: what sees what is the `Attend`'s busi
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +19,8 @@ from photon.kernels.attention import PLAIN, Attend, AttentionRule, attend_row, v
 NAME = "photon"
 KEYWORD = "photon_attend"
 LAYER_TYPES = {"full_attention", "sliding_attention"}
+# What sees itself both ways, of the families whose forward is told so by token types: the picture, or all of the prompt.
+TWO_WAY = {"gemma3": "picture", "paligemma": "prompt"}
 _HARMLESS = {"position_ids", "cache_position"}  # tensors that change nothing about attention
 
 
@@ -41,8 +45,6 @@ def photon_attention(
         raise ModelError(f"{name} does not get the keyword arguments of its model's forward, so Photon cannot run it")
     if attention_mask is not None:
         raise ModelError(f"{name} makes an attention mask of its own, which Photon cannot page")
-    if not getattr(module, "is_causal", True) or others.get("is_causal") is False:
-        raise ModelError(f"{name} sees what comes after, so it cannot decode token by token")
     unknown = sorted(k for k, v in others.items() if isinstance(v, Tensor) and k not in _HARMLESS)
     if unknown:
         raise ModelError(f"{name} hands {', '.join(unknown)} to its attention, of which Photon knows nothing")
@@ -53,17 +55,26 @@ def photon_attention(
     return attend(layer, q, k, v, rule)[None], None
 
 
-def use_photon_attention(backbone: Any) -> None:
-    """Let `backbone` attend so, and nothing around it such as a vision tower. ModelError where it lets nobody."""
+def use_photon_attention(backbone: Any, *, sees_ahead: bool) -> None:
+    """Let `backbone` attend so, and nothing around it such as a vision tower. ModelError where it lets nobody, and where
+    it looks ahead although it is of no family of which we know how (`sees_ahead`)."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, photon_attention)
     kinds = set(getattr(backbone.config, "layer_types", None) or ()) - LAYER_TYPES
     if kinds:
         raise ModelError(f"{type(backbone).__name__} has layers of {', '.join(sorted(kinds))}, Photon pages only keys")
+    if not sees_ahead and not all(getattr(module, "is_causal", True) for module in backbone.modules()):
+        raise ModelError(f"{type(backbone).__name__} sees what comes after, so it cannot say one token after the other")
     backbone.set_attn_implementation(NAME)
     if backbone.config._attn_implementation != NAME:
         raise ModelError(f"{type(backbone).__name__} does not let its attention be replaced (AttentionInterface)")
+
+
+def check_token_types(config: Any, forward: Callable[..., Any]) -> None:
+    """ModelError for a family whose forward takes token types and of which we do not know what they mean."""
+    if "token_type_ids" in inspect.signature(forward).parameters and config.model_type not in TWO_WAY:
+        raise ModelError(f"models of type {config.model_type!r} mask by token types in a way that Photon does not know")
 
 
 def _window(module: nn.Module, layer: int, given: int | None) -> int | None:

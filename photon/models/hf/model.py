@@ -6,6 +6,7 @@ All rows of a step are one sequence of T positions to the backbone; which of the
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from photon.errors import ModelError
 from photon.kernels.attention import Attend
 from photon.models.base import ModelSpec
-from photon.models.hf.attention import KEYWORD, ProbeAttend, is_same, use_photon_attention
+from photon.models.hf.attention import KEYWORD, TWO_WAY, ProbeAttend, check_token_types, is_same, use_photon_attention
 
 
 class TransformersModel:
@@ -33,10 +34,12 @@ class TransformersModel:
         self._head = hf.get_output_embeddings()
         if self._head is None or self._backbone is hf:
             raise ModelError(f"{type(hf).__name__} has no text backbone with a head that Photon could find")
+        check_token_types(hf.config, self._core.forward)
         self.rotary_axes = 3 if hasattr(self._core, "get_rope_index") else 1
         self.first_position = 1 if hf.config.model_type == "paligemma" else 0
         self._num_deep = _count_deepstack(hf.config)
-        self._takes = set(inspect.signature(self._core.get_image_features).parameters) if self.has_vision else set()
+        self.image_inputs = _arguments(self._core.get_image_features) - {"kwargs"} if self.has_vision else set()
+        self.image_id = getattr(hf.config, "image_token_id", None)
         self._num_tokens = num_tokens
         self.spec = self._probe()
 
@@ -83,12 +86,12 @@ class TransformersModel:
     def read_sizes(self, hidden_BD: Tensor) -> Tensor:
         raise AssertionError("these models say sizes as text")
 
-    def rotary_positions(self, inputs: dict[str, Tensor]) -> Tensor | None:
+    def rotary_positions(self, inputs: Mapping[str, Tensor]) -> Tensor | None:
         """[positions, axes] of a prompt as its processor made it, or None where they are 0, 1, 2, ..."""
         count = inputs["input_ids"].shape[1]
         if self.rotary_axes == 3 and "image_grid_thw" in inputs:
             finder = self._core.get_rope_index
-            known = inspect.signature(finder).parameters
+            known = _arguments(finder)
             positions, _ = finder(**{k: v for k, v in inputs.items() if k in known})
             return positions[:, 0].T
         if self.first_position:
@@ -97,7 +100,7 @@ class TransformersModel:
 
     def _encode(self, inputs: dict[str, Tensor]) -> Tensor:
         weight = self._table.weight
-        given = {k: v.to(weight.device) for k, v in inputs.items() if k in self._takes}
+        given = {k: v.to(weight.device) for k, v in inputs.items() if k in self.image_inputs}
         given |= {k: v.to(weight.dtype) for k, v in given.items() if v.is_floating_point()}
         found = self._core.get_image_features(**given, return_dict=True)
         parts = [_flat(found.pooler_output), *map(_flat, getattr(found, "deepstack_features", None) or ())]
@@ -110,7 +113,7 @@ class TransformersModel:
         size = self._head.weight.shape[0]
         ids = torch.tensor([i for i in range(size // 2, size) if i not in taken][:2], device=self._table.weight.device)
         expected = self.hf(input_ids=ids[None], use_cache=False).logits[0, -1]
-        use_photon_attention(self._backbone)
+        use_photon_attention(self._backbone, sees_ahead=self.hf.config.model_type in TWO_WAY)
         attend = ProbeAttend()
         positions = torch.arange(self.first_position, self.first_position + 2, device=ids.device)
         if self.rotary_axes > 1:
@@ -140,6 +143,10 @@ def _flat(features: Any) -> Tensor:
     if isinstance(features, Tensor):
         return features.flatten(0, -2)
     return torch.cat([_flat(part) for part in features])
+
+
+def _arguments(function: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(function).parameters)
 
 
 def _count_deepstack(config: Any) -> int:
