@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from photon.chunks import End, ReasoningDelta, TextDelta
     from photon.config import EngineConfig
     from photon.engine import AsyncEngine, Engine
-    from photon.engine.asks import Caption, Detect, Gaze, PointAt, Query
+    from photon.engine.asks import Caption, Detect, Extract, Gaze, PointAt, Query
     from photon.errors import (
         ConfigError,
         ConstraintError,
@@ -45,7 +45,7 @@ _HOMES = {
     "photon.config": ("EngineConfig",),
     "photon.chunks": ("End", "ReasoningDelta", "TextDelta"),
     "photon.engine": ("AsyncEngine", "Engine"),
-    "photon.engine.asks": ("Caption", "Detect", "Gaze", "PointAt", "Query"),
+    "photon.engine.asks": ("Caption", "Detect", "Extract", "Gaze", "PointAt", "Query"),
     "photon.errors": (
         "ConfigError",
         "ConstraintError",
@@ -89,6 +89,7 @@ __all__ = [
     "Engine",
     "EngineConfig",
     "EngineError",
+    "Extract",
     "Gaze",
     "GazeResult",
     "Grounding",

@@ -22,7 +22,12 @@ class ModelError(PhotonError):
 
 
 class ConstraintError(PhotonError):
-    """A grammar that does not compile, or an answer that reached a state where nothing may be said."""
+    """A grammar that does not compile, an answer that reached a state where nothing may be said, or one whose value the
+    schema refuses: then `text` is what was said."""
+
+    def __init__(self, message: str, *, text: str | None = None) -> None:
+        super().__init__(message)
+        self.text = text
 
 
 class NumericsError(PhotonError, ArithmeticError):

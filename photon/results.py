@@ -228,10 +228,25 @@ class CaptionResult(Result):
 
 @dataclass(frozen=True)
 class QueryResult(Result):
+    """`constrained_by`: "schema", "regex", "grammar" or "choices" where the answer had to be such; then `answer` is the
+    text just as it was said, and `value` what it says: of a schema plain JSON values or an instance of the pydantic
+    model, else the text. `value` is None where the answer was cut (`truncated`)."""
+
     answer: str
     reasoning: Reasoning | None = None
+    value: Any = None
+    constrained_by: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as text, for whoever reads `value` beside it."""
+        return self.answer
 
     def _answer(self) -> dict[str, Any]:
+        if self.constrained_by is not None:
+            value = self.value
+            is_model = hasattr(value, "model_dump")
+            return {"answer": self.answer, "value": value.model_dump(mode="json", by_alias=True) if is_model else value}
         if self.reasoning is None:
             return {"answer": self.answer}
         grounding = [

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from string import Template
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from photon.constraint.grammar import GrammarConstraint
 from photon.constraint.reasoning import ReasoningConstraint
 from photon.constraint.vocabulary import Vocabulary
@@ -19,6 +21,8 @@ from photon.request import Role
 
 if TYPE_CHECKING:
     import xgrammar
+
+    from photon.constraint.structure import Structure
 
 CACHE_BYTES = 64 * 2**20
 
@@ -49,6 +53,12 @@ class ConstraintCompiler:
         except RuntimeError as error:
             raise ConstraintError(f"the grammar does not compile: {error}") from error
         return GrammarConstraint(matcher, self.vocabulary, roles)
+
+    def structured(self, structure: Structure) -> GrammarConstraint:
+        """ConstraintError for what is wrong with it, known before anything of it is said."""
+        constraint = self.from_grammar(structure.ebnf(), (Role.TEXT,))
+        constraint.fill_mask(np.zeros(self.vocabulary.mask_words, np.int32))  # there is something to be said
+        return constraint
 
     def reasoning(self, *, answer_mark: int, banned_ids: tuple[int, ...], limit: int) -> ReasoningConstraint:
         return ReasoningConstraint(self.vocabulary, answer_mark=answer_mark, banned_ids=banned_ids, limit=limit)

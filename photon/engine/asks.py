@@ -6,9 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaze_task, point_task, query_task
+from photon.constraint.structure import SchemaLike
+from photon.engine.skills import (
+    QueryOptions,
+    SamplingOptions,
+    caption_task,
+    detect_task,
+    extract_task,
+    gaze_task,
+    point_task,
+    query_task,
+)
 from photon.tasks import Task
 from photon.tasks.checks import SpatialRef
+from photon.tasks.extract import MAX_TOKENS as EXTRACT_TOKENS
 from photon.tasks.objects import MAX_OBJECTS
 from photon.tasks.text import MAX_TOKENS
 
@@ -48,14 +59,42 @@ class Query:
     stop: str | Sequence[str] = ()
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     timeout: float | None = None
+    schema: SchemaLike | None = None
+    regex: str | None = None
+    grammar: str | None = None
+    choices: Sequence[str] | None = None
 
     def task(self) -> Task:
+        options = QueryOptions(
+            schema=self.schema, regex=self.regex, grammar=self.grammar, choices=self.choices, **self.sampling
+        )
         return query_task(
             self.question,
             reasoning=self.reasoning,
             spatial_refs=self.spatial_refs,
             max_tokens=self.max_tokens,
             stop=self.stop,
+            options=options,
+            timeout=self.timeout,
+        )
+
+
+@dataclass(frozen=True)
+class Extract:
+    """As `Engine.extract`."""
+
+    image: ImageSource | None
+    schema: SchemaLike
+    instructions: str | None = None
+    max_tokens: int = EXTRACT_TOKENS
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    timeout: float | None = None
+
+    def task(self) -> Task:
+        return extract_task(
+            self.schema,
+            instructions=self.instructions,
+            max_tokens=self.max_tokens,
             sampling=self.sampling,
             timeout=self.timeout,
         )
@@ -116,4 +155,4 @@ class Gaze:
         return gaze_task(self.eye, sampling=self.sampling, timeout=self.timeout)
 
 
-Ask = Caption | Query | PointAt | Detect | Gaze
+Ask = Caption | Query | Extract | PointAt | Detect | Gaze

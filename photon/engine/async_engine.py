@@ -8,14 +8,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
+from photon.constraint.structure import SchemaLike
 from photon.engine.asks import Ask, ImageSource
 from photon.engine.async_stream import AsyncStream
 from photon.engine.bulk import CancellableSubmit, run_all
 from photon.engine.core import EngineCore
-from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaze_task, point_task, query_task
+from photon.engine.skills import (
+    QueryOptions,
+    SamplingOptions,
+    caption_task,
+    detect_task,
+    extract_task,
+    gaze_task,
+    point_task,
+    query_task,
+)
 from photon.results import CaptionResult, DetectResult, GazeResult, PointResult, QueryResult
 from photon.tasks import Task
 from photon.tasks.checks import SpatialRef, check_flag
+from photon.tasks.extract import MAX_TOKENS as EXTRACT_TOKENS
 from photon.tasks.objects import MAX_OBJECTS
 from photon.tasks.text import MAX_TOKENS
 
@@ -81,7 +92,7 @@ class AsyncEngine:
         stop: str | Sequence[str] = ...,
         timeout: float | None = ...,
         stream: Literal[False] = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[QueryOptions],
     ) -> Coroutine[Any, Any, QueryResult]: ...
     @overload
     def query(
@@ -95,7 +106,7 @@ class AsyncEngine:
         stop: str | Sequence[str] = ...,
         timeout: float | None = ...,
         stream: Literal[True],
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[QueryOptions],
     ) -> AsyncStream: ...
     def query(
         self,
@@ -108,12 +119,16 @@ class AsyncEngine:
         stop: str | Sequence[str] = (),
         timeout: float | None = None,
         stream: bool = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[QueryOptions],
     ) -> Coroutine[Any, Any, QueryResult] | AsyncStream:
         """An answer to `question` about `image`, or about nothing (None). With `reasoning` the model thinks first.
 
         `spatial_refs`: points (x, y) and boxes (x_min, y_min, x_max, y_max) in [0, 1] that the question speaks of.
         `stop`: the answer (no thought) ends before the first of these texts.
+
+        The answer can be held to one of `schema` (a dict, JSON, or a pydantic model class), `regex`, `grammar` (EBNF,
+        or a file of grammars/) and `choices` (1 to 256 texts); then the result has a `value`. docs/structured_output.md
+        has the limits. ConstraintError for what is wrong or beyond them, and for a value that the schema refuses.
         """
         task = query_task(
             question,
@@ -121,8 +136,52 @@ class AsyncEngine:
             spatial_refs=spatial_refs,
             max_tokens=max_tokens,
             stop=stop,
-            sampling=sampling,
+            options=options,
             timeout=timeout,
+        )
+        return self._ask(task, image, stream)
+
+    @overload
+    def extract(
+        self,
+        image: ImageSource | None,
+        schema: SchemaLike,
+        *,
+        instructions: str | None = ...,
+        max_tokens: int = ...,
+        timeout: float | None = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Coroutine[Any, Any, QueryResult]: ...
+    @overload
+    def extract(
+        self,
+        image: ImageSource | None,
+        schema: SchemaLike,
+        *,
+        instructions: str | None = ...,
+        max_tokens: int = ...,
+        timeout: float | None = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> AsyncStream: ...
+    def extract(
+        self,
+        image: ImageSource | None,
+        schema: SchemaLike,
+        *,
+        instructions: str | None = None,
+        max_tokens: int = EXTRACT_TOKENS,
+        timeout: float | None = None,
+        stream: bool = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> Coroutine[Any, Any, QueryResult] | AsyncStream:
+        """What `image` shows, as a `value` of `schema` (as for `query`), of which the question is made.
+
+        `instructions`: words of your own behind it.
+        """
+        task = extract_task(
+            schema, instructions=instructions, max_tokens=max_tokens, sampling=sampling, timeout=timeout
         )
         return self._ask(task, image, stream)
 

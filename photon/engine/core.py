@@ -54,6 +54,7 @@ class EngineCore:
         self._workers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-image")
         # Of calls whose picture is decoded and not yet answered: two batches, and what workers have in hand.
         self._picture_places = threading.Semaphore(2 * self.config.max_batch_size + self.config.image_workers)
+        self._compilers = ThreadPoolExecutor(1, thread_name_prefix="photon-grammar")
         self._delivery = ThreadPoolExecutor(1, thread_name_prefix="photon-deliver")
         self._ticker = Ticker(scheduler, self._hand_over, self._fail, self._fail_pending)
         log_loaded(self.description, time.perf_counter() - started)
@@ -86,7 +87,7 @@ class EngineCore:
         if isinstance(task, Ask):
             task, image = task.task(), task.image
         if not isinstance(task, Task):
-            raise RequestError(f"submit takes a Caption, Query, PointAt, Detect, Gaze or a task, got {task!r}")
+            raise RequestError(f"submit takes a Caption, Query, Extract, PointAt, Detect, Gaze or a task, got {task!r}")
         task.check(self._loaded.context.recipe, has_image=image is not None)
         branches = tuple(Branch(next(self._ids), part) for part in task.parts())
         job = Job(task, branches, image, emit)
@@ -97,7 +98,8 @@ class EngineCore:
                 raise ended
             if job.deadline is not None:
                 self._ticker.send(Expect(job))
-            preparation = self._workers.submit(self._prepare, job)
+            workers = self._compilers if task.compiles else self._workers  # a slow grammar delays no plain call
+            preparation = workers.submit(self._prepare, job)
             self._pending.add(job)
             if task.needs_grammar and not self._is_warm:  # beside the first picture, if there is a second worker
                 self._is_warm = True
@@ -116,6 +118,7 @@ class EngineCore:
                 self._idle.wait(0.1)
         self._ticker.send(Stop())
         self._ticker.join()
+        self._compilers.shutdown(wait=drain, cancel_futures=True)
         self._workers.shutdown(wait=drain, cancel_futures=True)
         self._delivery.shutdown()
         if was_open:

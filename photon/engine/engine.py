@@ -7,14 +7,25 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Literal, Unpack, overload
 
+from photon.constraint.structure import SchemaLike
 from photon.engine.asks import Ask, ImageSource
 from photon.engine.bulk import run_all
 from photon.engine.core import EngineCore
-from photon.engine.skills import SamplingOptions, caption_task, detect_task, gaze_task, point_task, query_task
+from photon.engine.skills import (
+    QueryOptions,
+    SamplingOptions,
+    caption_task,
+    detect_task,
+    extract_task,
+    gaze_task,
+    point_task,
+    query_task,
+)
 from photon.engine.stream import Stream
 from photon.results import CaptionResult, DetectResult, GazeResult, PointResult, QueryResult
 from photon.tasks import Task
 from photon.tasks.checks import SpatialRef, check_flag
+from photon.tasks.extract import MAX_TOKENS as EXTRACT_TOKENS
 from photon.tasks.objects import MAX_OBJECTS
 from photon.tasks.text import MAX_TOKENS
 
@@ -85,7 +96,7 @@ class Engine(EngineCore):
         stop: str | Sequence[str] = ...,
         timeout: float | None = ...,
         stream: Literal[False] = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[QueryOptions],
     ) -> QueryResult: ...
     @overload
     def query(
@@ -99,7 +110,7 @@ class Engine(EngineCore):
         stop: str | Sequence[str] = ...,
         timeout: float | None = ...,
         stream: Literal[True],
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[QueryOptions],
     ) -> Stream: ...
     def query(
         self,
@@ -112,12 +123,16 @@ class Engine(EngineCore):
         stop: str | Sequence[str] = (),
         timeout: float | None = None,
         stream: bool = False,
-        **sampling: Unpack[SamplingOptions],
+        **options: Unpack[QueryOptions],
     ) -> QueryResult | Stream:
         """An answer to `question` about `image`, or about nothing (None). With `reasoning` the model thinks first.
 
         `spatial_refs`: points (x, y) and boxes (x_min, y_min, x_max, y_max) in [0, 1] that the question speaks of.
         `stop`: the answer (no thought) ends before the first of these texts.
+
+        The answer can be held to one of `schema` (a dict, JSON, or a pydantic model class), `regex`, `grammar` (EBNF,
+        or a file of grammars/) and `choices` (1 to 256 texts); then the result has a `value`. docs/structured_output.md
+        has the limits. ConstraintError for what is wrong or beyond them, and for a value that the schema refuses.
         """
         task = query_task(
             question,
@@ -125,8 +140,52 @@ class Engine(EngineCore):
             spatial_refs=spatial_refs,
             max_tokens=max_tokens,
             stop=stop,
-            sampling=sampling,
+            options=options,
             timeout=timeout,
+        )
+        return self._ask(task, image, stream)
+
+    @overload
+    def extract(
+        self,
+        image: ImageSource | None,
+        schema: SchemaLike,
+        *,
+        instructions: str | None = ...,
+        max_tokens: int = ...,
+        timeout: float | None = ...,
+        stream: Literal[False] = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> QueryResult: ...
+    @overload
+    def extract(
+        self,
+        image: ImageSource | None,
+        schema: SchemaLike,
+        *,
+        instructions: str | None = ...,
+        max_tokens: int = ...,
+        timeout: float | None = ...,
+        stream: Literal[True],
+        **sampling: Unpack[SamplingOptions],
+    ) -> Stream: ...
+    def extract(
+        self,
+        image: ImageSource | None,
+        schema: SchemaLike,
+        *,
+        instructions: str | None = None,
+        max_tokens: int = EXTRACT_TOKENS,
+        timeout: float | None = None,
+        stream: bool = False,
+        **sampling: Unpack[SamplingOptions],
+    ) -> QueryResult | Stream:
+        """What `image` shows, as a `value` of `schema` (as for `query`), of which the question is made.
+
+        `instructions`: words of your own behind it.
+        """
+        task = extract_task(
+            schema, instructions=instructions, max_tokens=max_tokens, sampling=sampling, timeout=timeout
         )
         return self._ask(task, image, stream)
 
@@ -263,8 +322,8 @@ class Engine(EngineCore):
 
         `progress` shows a bar on stderr. With on_error="return" a question that fails leaves its error in its place;
         with "raise" the first error in order is raised and what is not finished is cancelled. At most 64 are at work at
-        once; the `timeout` of a question runs from when it is taken up. Every answer holds its picture, decoded: thousands
-        of photographs are better asked about in several calls.
+        once; the `timeout` of a question runs from when it is taken up. Every answer holds its picture, decoded:
+        thousands of photographs are better asked about in several calls.
         """
         return run_all(self.submit, asks, progress=progress, on_error=on_error)
 

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 class Task(ABC):
     """`needs_grammar`: its requests have a grammar to be compiled, for which the grammar engine must be loaded.
+    `compiles`: the grammar is the user's own, and compiling it may take a while, for which no other task is to wait.
     `timeout`: seconds from the call in which it must be answered, or None; all of a call's requests share it."""
 
-    needs_grammar: ClassVar[bool]
+    needs_grammar: ClassVar[bool] = False
+    compiles: ClassVar[bool] = False
     sampling: Sampling
     timeout: float | None
 

@@ -1,11 +1,15 @@
-"""Query: a question, about a picture or not, answered in text; with reasoning, the model thinks and points first."""
+"""Query: a question, about a picture or not, answered in text; with reasoning, the model thinks and points first.
+
+With a structure the answer is what that admits, and has a value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
+from photon.constraint.structure import Structure
 from photon.errors import RequestError
 from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Prompt, Request, Sampling, Token
@@ -24,7 +28,7 @@ from photon.tasks.checks import (
 from photon.tasks.context import TaskContext
 from photon.tasks.logprobs import report_logprobs
 from photon.tasks.prompt import build_prompt, fill_template, room_after
-from photon.tasks.readers import Reader, ReasoningReader, TextReader
+from photon.tasks.readers import RawReader, Reader, ReasoningReader, TextReader
 from photon.tasks.reasoning import parse_reasoning, split_at_mark
 from photon.tasks.text import MAX_TOKENS, banned_in_answer, read_answer, watch_stops
 
@@ -35,9 +39,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class QueryTask(Task):
     """`max_tokens` bounds the answer and `max_reasoning_tokens` what is thought before it; the context bounds both.
-    The answer, but no thought, ends before the first of `stop`."""
-
-    needs_grammar: ClassVar[bool] = False
+    The answer, but no thought, ends before the first of `stop`. `structure`: what the answer must be; then its grammar
+    says where it ends, and there is neither reasoning nor a stop string."""
 
     question: str
     reasoning: bool = False
@@ -45,6 +48,7 @@ class QueryTask(Task):
     max_tokens: int = MAX_TOKENS
     max_reasoning_tokens: int = MAX_TOKENS
     stop: str | Sequence[str] = ()
+    structure: Structure | None = None
     sampling: Sampling = field(default_factory=Sampling)
     timeout: float | None = None
 
@@ -56,6 +60,18 @@ class QueryTask(Task):
         object.__setattr__(self, "spatial_refs", check_refs(self.spatial_refs))
         object.__setattr__(self, "stop", check_stop(self.stop))
         check_timeout(self.timeout)
+        if self.structure is not None and self.stop:
+            raise RequestError(f"stop cannot be with {self.structure.kind}, which says where the answer ends")
+        if self.structure is not None and self.reasoning:
+            raise RequestError(f"reasoning cannot be with {self.structure.kind}: ask without reasoning")
+
+    @property
+    def needs_grammar(self) -> bool:
+        return self.structure is not None
+
+    @property
+    def compiles(self) -> bool:
+        return self.structure is not None
 
     def check(self, recipe: Recipe, *, has_image: bool) -> None:
         if self.spatial_refs and not has_image:
@@ -73,8 +89,22 @@ class QueryTask(Task):
         assert tail is not None
         body = fill_template(context, template, self.question, self.spatial_refs, tail)
         prompt = build_prompt(context, image, body)
+        if self.structure is not None:
+            return self._build_structured(request_id, context, prompt, self.structure)
         build = self._build_reasoning if self.reasoning else self._build_plain
         return build(request_id, context, prompt)
+
+    def _build_structured(self, request_id: int, context: TaskContext, prompt: Prompt, structure: Structure) -> Request:
+        limit = min(self.max_tokens, room_after(context, prompt))
+        return Request(
+            id=request_id,
+            prompt=prompt,
+            max_tokens=limit,
+            limit_tokens=limit,
+            stop_ids=frozenset(context.constraints.vocabulary.stop_ids),  # those that the grammar's end allows
+            sampling=self.sampling,
+            constraint=context.constraints.structured(structure),
+        )
 
     def _build_plain(self, request_id: int, context: TaskContext, prompt: Prompt) -> Request:
         limit = min(self.max_tokens, room_after(context, prompt))
@@ -111,6 +141,8 @@ class QueryTask(Task):
         )
 
     def reader(self, context: TaskContext) -> Reader:
+        if self.structure is not None:
+            return RawReader(context)
         return ReasoningReader(context, self.stop) if self.reasoning else TextReader(context, self.stop)
 
     def parse(
@@ -122,11 +154,35 @@ class QueryTask(Task):
         metrics: Metrics,
         image: Image | None = None,
     ) -> QueryResult:
+        if self.structure is not None:
+            return self._parse_structured(context, tokens, finish_reason, self.structure, metrics, image)
         thoughts, answer = split_at_mark(tokens, context.recipe.ids.answer) if self.reasoning else ((), tokens)
         text, finish_reason = read_answer(context, answer, self.stop, finish_reason)
         return QueryResult(
             answer=text,
             reasoning=parse_reasoning(context, thoughts) if self.reasoning else None,
+            token_ids=tuple(token.id for token in tokens),
+            finish_reason=finish_reason,
+            metrics=metrics,
+            image=image,
+            logprobs=report_logprobs(context, self.sampling, tokens),
+        )
+
+    def _parse_structured(
+        self,
+        context: TaskContext,
+        tokens: tuple[Token, ...],
+        finish_reason: FinishReason,
+        structure: Structure,
+        metrics: Metrics,
+        image: Image | None,
+    ) -> QueryResult:
+        """The text as it was said, blanks and all. One that was cut has no value."""
+        text = context.decode([token.id for token in tokens])
+        return QueryResult(
+            answer=text,
+            constrained_by=structure.kind,
+            value=structure.value_of(text) if finish_reason == "stop" else None,
             token_ids=tuple(token.id for token in tokens),
             finish_reason=finish_reason,
             metrics=metrics,

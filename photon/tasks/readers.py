@@ -57,6 +57,19 @@ class TextReader:
         return [TextDelta(said)] if said else []
 
 
+class RawReader:
+    """Text as it is said, blanks and all: of a structured answer, each of its characters counts."""
+
+    def __init__(self, context: TaskContext) -> None:
+        self._detokenizer = context.detokenizer()
+
+    def read(self, tokens: Iterable[Token]) -> list[Chunk]:
+        return _as_delta(self._detokenizer.push(token.id for token in tokens))
+
+    def end(self) -> list[Chunk]:
+        return _as_delta(self._detokenizer.flush())
+
+
 class ReasoningReader:
     """Thoughts and the points among them until the answer mark, then the answer's text."""
 
@@ -130,3 +143,7 @@ class ObjectReader(Generic[Found]):
         if is_new:
             self._found.append(found)
         return is_new
+
+
+def _as_delta(text: str) -> list[Chunk]:
+    return [TextDelta(text)] if text else []
