@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,7 +17,20 @@ from safetensors.torch import load_file, save_file
 from test_engine import same
 from tiny_model import write_tiny_model
 
-from photon import AsyncEngine, Box, Caption, End, Engine, EngineError, ImageError, Query, RequestError, TextDelta
+from photon import (
+    AsyncEngine,
+    Box,
+    Caption,
+    End,
+    Engine,
+    EngineError,
+    ImageError,
+    PointAt,
+    Query,
+    RequestError,
+    TextDelta,
+)
+from photon.engine.asks import Ask
 from photon.engine.async_stream import AsyncStream
 from photon.runner.runner import ModelRunner
 
@@ -152,6 +166,21 @@ def test_asyncio_gives_the_same_answers(folder: Path, engine: Engine) -> None:
         engine.query(None, "z", max_tokens=9),
     ]
     assert all(same(a, b) for a, b in zip(run(folder, work), plain, strict=True))
+
+
+@pytest.mark.parametrize("call", [name for name in vars(AsyncEngine) if not name.startswith("_")])
+def test_both_engines_take_the_same(call: str) -> None:
+    plain, asynchronous = (inspect.signature(getattr(engine, call)) for engine in (Engine, AsyncEngine))
+    assert plain.parameters == asynchronous.parameters
+
+
+@pytest.mark.parametrize("ask", get_args(Ask), ids=lambda ask: ask.__name__)
+def test_an_ask_has_the_fields_of_its_call(ask: type) -> None:
+    call = getattr(Engine, "point" if ask is PointAt else ask.__name__.lower())
+    parameters = inspect.signature(call).parameters.values()
+    taken = {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in ("self", "stream")}
+    fields = {p.name: p.default for p in inspect.signature(ask).parameters.values()}
+    assert taken.items() <= fields.items()
 
 
 def test_a_call_can_be_a_task_of_its_own(folder: Path) -> None:
