@@ -18,8 +18,8 @@ def split_at_mark(tokens: tuple[Token, ...], mark: int | None) -> tuple[tuple[To
 def parse_reasoning(context: TaskContext, tokens: Iterable[Token]) -> Reasoning:
     """Text without the special ids, as it was said (not stripped: the grounding's offsets are its characters).
 
-    The ids that start and end a grounding begin a new passage. A passage with at least two coordinates is grounded in the
-    points that they make, pair by pair; an odd last one is dropped.
+    The ids that start and end a grounding begin a new passage. A passage with at least two coordinates is grounded in
+    the points that they make, pair by pair; an odd last one is dropped.
     """
     text, groundings = "", []
     for passage in _passages(context, tokens):
