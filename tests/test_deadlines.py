@@ -62,7 +62,9 @@ def test_deadlines_pass_once_each_and_in_order() -> None:
             passed.append(i)
             assert times.pop(i) <= time_now
         assert all(deadline > time_now for deadline in times.values())
-        assert deadlines.seconds_left(time_now) <= min(times.values(), default=math.inf) - time_now
+        until_next = min(times.values(), default=math.inf) - time_now
+        assert deadlines.seconds_left(time_now) <= until_next
+        assert deadlines.seconds_left(time_now) == until_next or not taken, "who waits wakes for nothing"
         if rng.random() < 0.5:
             times[step] = time_now + rng.choice([0.5, 3, 10, 40])
             deadlines.add(step, Deadline(times[step], 1))
