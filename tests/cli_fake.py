@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import photon
-from photon import Caption, Detect, Gaze, PointAt, Query
+from photon import Caption, Detect, Extract, Gaze, PointAt, Query
 from photon.chunks import Chunk, ReasoningDelta, TextDelta
 from photon.errors import ImageError
 from photon.results import (
@@ -77,6 +77,8 @@ class FakeEngine:
             return CaptionResult("Two “cats”, 猫.", **shared)
         if isinstance(ask, Query):
             return QueryResult("Two.", THOUGHT if ask.reasoning else None, **shared)
+        if isinstance(ask, Extract):
+            return QueryResult('{"n": 2}', value={"n": 2}, constrained_by="schema", **shared)
         if isinstance(ask, PointAt):
             return PointResult((Point(0.5, 0.25, 0.75, "banana"),), **shared)
         if isinstance(ask, Gaze):
@@ -92,6 +94,8 @@ def chunks_of(ask: Any) -> list[Chunk]:
         return [Point(0.5, 0.25, 0.75, "banana")]
     if isinstance(ask, Gaze):
         return [Point(0.5, 0.25)]
+    if isinstance(ask, Extract):
+        return [TextDelta('{"n": '), TextDelta("2}")]
     thought = [ReasoningDelta("One and "), Point(0.1, 0.1), ReasoningDelta("one.")]
     words = [TextDelta("Two"), TextDelta(".")] if isinstance(ask, Query) else [TextDelta("Two “cats”, 猫.")]
     return [*(thought if getattr(ask, "reasoning", False) else []), *words]

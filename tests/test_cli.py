@@ -149,6 +149,8 @@ def test_every_flag_is_a_field_of_the_ask() -> None:
     assert run(["point", "a", "mug", "--also", "cup", *both, "--max-objects", "9"]) == 0
     assert run(["detect", "a", "mug", *both, "--max-objects", "9", "--duplicate-iou", "0.5"]) == 0
     assert run(["gaze", "a", "0", "1", *both]) == 0
+    assert run(["query", "a", "why?", *both, "--choice", "x", "--choice", "y"]) == 0
+    assert run(["query", "a", "why?", *both, "--regex", "x+"]) == 0
     shared: dict[str, Any] = {"sampling": chosen, "timeout": 2.5}
     assert FakeEngine.asks == [
         Caption("a", "normal", max_tokens=9, stop=["x", "y"], **shared),
@@ -156,6 +158,8 @@ def test_every_flag_is_a_field_of_the_ask() -> None:
         PointAt("a", ["mug", "cup"], max_objects=9, **shared),
         Detect("a", ["mug"], max_objects=9, duplicate_iou=0.5, **shared),
         Gaze("a", eye=(0.0, 1.0), **shared),
+        Query("a", "why?", choices=["x", "y"], **shared),
+        Query("a", "why?", regex="x+", **shared),
     ]
 
 
@@ -245,7 +249,7 @@ def test_what_concerns_every_picture_is_one_line_and_a_code(
 @pytest.mark.parametrize(
     "error, counted",
     [
-        (ConstraintError("nothing may be said"), "could say nothing"),
+        (ConstraintError("nothing may be said"), "came to no valid answer"),
         (NumericsError("not finite"), "came to no finite numbers"),
         (DeadlineError("no answer within the timeout of 2 s"), "took too long"),
     ],
@@ -298,14 +302,15 @@ def test_help_and_version(capsys: Capture) -> None:
     assert "detect" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["caption", "query", "point", "detect", "gaze"])
+@pytest.mark.parametrize("command", ["caption", "query", "extract", "point", "detect", "gaze"])
 def test_every_flag_has_a_help_text(command: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setenv("COLUMNS", "300")  # so that every flag is on a line of its own
     assert run([command, "--help"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "--" in line]
     flags = {words(line)[1] for line in lines if words(line)[1].startswith("--")}
     assert {"--json", "--stream", "--out", "--draw", "--scores", "--temperature", "--timeout", "--seed"} <= flags
-    assert ("--stop" in flags) == ("--max-tokens" in flags) == (command in ("caption", "query"))
+    assert ("--stop" in flags) == (command in ("caption", "query"))
+    assert ("--max-tokens" in flags) == (command in ("caption", "query", "extract"))
     assert ("--also" in flags) == ("--max-objects" in flags) == (command in ("point", "detect"))
     assert all(len(line.strip(" │").split("  ")[-1]) > 10 for line in lines)
 

@@ -82,6 +82,8 @@ def test_the_metadata(wheel: Path) -> None:
         "pillow",
         "numpy",
         "xgrammar",
+        "jsonschema",
+        "referencing",
         "typer",
     }
 

@@ -12,6 +12,8 @@ from photon.cli.options import SkillFlags
 from photon.cli.output import say
 from photon.cli.pictures import find_pictures
 from photon.cli.report import Report
+from photon.errors import ConstraintError, RequestError
+from photon.tasks import QueryTask
 
 if TYPE_CHECKING:
     from photon.engine import Engine
@@ -22,13 +24,23 @@ IN_FLIGHT = 16  # pictures in the engine at a time: two batches, and no more dec
 def answer(flags: SkillFlags) -> int:
     """Exit code: 0, or 1 when a picture failed. What concerns every picture is raised, before the work if it can be."""
     images = find_pictures(flags.images)
-    flags.ask(images[0]).task()  # its checks, before a model is loaded
+    _check(flags, images[0])
     with closing(Report(flags, images)) as report, _open_engine(flags) as engine:
         if flags.stream:
             _answer_live(engine, flags, images, report)
         else:
             _answer_many(engine, flags, images, report)
         return report.exit_code()
+
+
+def _check(flags: SkillFlags, image: str) -> None:
+    """All that can be known before a model is loaded, a grammar included. RequestError."""
+    try:
+        task = flags.ask(image).task()
+        if isinstance(task, QueryTask) and task.structure is not None:
+            task.structure.ebnf()
+    except ConstraintError as error:
+        raise RequestError(str(error)) from error
 
 
 def _answer_live(engine: Engine, flags: SkillFlags, images: list[str], report: Report) -> None:

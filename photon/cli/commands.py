@@ -10,7 +10,7 @@ import typer
 import photon
 from photon.cli.answer import answer
 from photon.cli.options import DEFAULT_MODEL, Device, Model, takes
-from photon.cli.skills import CaptionFlags, DetectFlags, GazeFlags, PointFlags, QueryFlags
+from photon.cli.skills import CaptionFlags, DetectFlags, ExtractFlags, GazeFlags, PointFlags, QueryFlags
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
 
@@ -39,6 +39,13 @@ def caption(flags: CaptionFlags) -> int:
 @takes(QueryFlags)
 def query(flags: QueryFlags) -> int:
     """Answer a question about each picture."""
+    return answer(flags)
+
+
+@app.command()
+@takes(ExtractFlags)
+def extract(flags: ExtractFlags) -> int:
+    """Fill in a JSON schema from each picture."""
     return answer(flags)
 
 

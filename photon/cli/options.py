@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "photon-tiny"
 CHOOSING, OUTPUT, ENGINE = "How words are chosen", "What becomes of the answers", "The engine"
+STRUCTURE = "What the answer must be"
 GREEDY = Sampling()
 
 Flags = TypeVar("Flags")

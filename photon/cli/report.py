@@ -15,7 +15,7 @@ from photon.results import Result
 FAILURES: dict[type[PhotonError], str] = {
     ImageError: "cannot be read",
     DeadlineError: "took too long",
-    ConstraintError: "could say nothing",
+    ConstraintError: "came to no valid answer",
     NumericsError: "came to no finite numbers",
 }
 NOT_SAVED = "could not be saved"

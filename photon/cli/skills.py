@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import photon
-from photon.cli.options import CHOOSING, SkillFlags
+from photon.cli.options import CHOOSING, STRUCTURE, SkillFlags
 from photon.cli.pictures import check_is_no_picture
+from photon.tasks.extract import MAX_TOKENS as EXTRACT_TOKENS
 from photon.tasks.objects import MAX_OBJECTS
 from photon.tasks.text import MAX_TOKENS
 
@@ -62,9 +65,68 @@ class QueryFlags(TextFlags):
         ),
     ]
     reasoning: Annotated[bool, typer.Option("--reasoning", help="Let the model think first.")] = False
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The answer is JSON of this JSON schema.",
+            show_default=False,
+            rich_help_panel=STRUCTURE,
+        ),
+    ] = None
+    regex: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="The answer matches it, whole.", show_default=False, rich_help_panel=STRUCTURE
+        ),
+    ] = None
+    grammar: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The answer is of this EBNF grammar.", show_default=False, rich_help_panel=STRUCTURE
+        ),
+    ] = None
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="The answer is one of these. Given several times.",
+            show_default=False,
+            rich_help_panel=STRUCTURE,
+        ),
+    ] = None
+
+    @cached_property
+    def structure(self) -> dict[str, Any]:
+        files = {"schema": self.schema, "grammar": self.grammar}
+        texts = {name: read_text(path, f"--{name}") for name, path in files.items() if path is not None}
+        return {**texts, "regex": self.regex, "choices": self.choice or None}
 
     def ask(self, image: Any) -> Ask:
-        return photon.Query(image, self.question, reasoning=self.reasoning, **self.of_text)
+        return photon.Query(image, self.question, reasoning=self.reasoning, **self.of_text, **self.structure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractFlags(SkillFlags):
+    schema: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="A JSON schema: what to look for, and its form.", show_default=False),
+    ]
+    instructions: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="More to tell the model.", show_default=False)
+    ] = None
+    max_tokens: Annotated[int, typer.Option(help="At most so many tokens (words and pieces of words).")] = (
+        EXTRACT_TOKENS
+    )
+
+    @cached_property
+    def schema_text(self) -> str:
+        return read_text(self.schema, "--schema")
+
+    def ask(self, image: Any) -> Ask:
+        return photon.Extract(
+            image, self.schema_text, instructions=self.instructions, max_tokens=self.max_tokens, **self.of_all
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,3 +189,13 @@ class GazeFlags(SkillFlags):
 
     def ask(self, image: Any) -> Ask:
         return photon.Gaze(image, eye=(self.x, self.y), **self.of_all)
+
+
+def read_text(path: Path, flag: str) -> str:
+    """BadParameter when it is no file of text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}", param_hint=flag) from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{path} is no text", param_hint=flag) from None
