@@ -277,6 +277,31 @@ def test_cancelling_a_task_stops_the_work(folder: Path, monkeypatch: pytest.Monk
     assert 0 < after == later < 100
 
 
+@pytest.mark.parametrize("how", ["close", "with", "drop"])
+def test_asyncio_a_closed_stream_stops_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    launched = slow_steps(monkeypatch, 0.01)
+
+    async def work(engine: AsyncEngine) -> tuple[int, int]:
+        stream = engine.query(PICTURE, "on and on", temperature=100.0, seed=1, max_tokens=200, stream=True)
+        await anext(stream)
+        if how == "with":
+            async with stream:
+                pass
+        elif how == "close":
+            await stream.aclose()
+        if how == "drop":
+            del stream
+        else:
+            assert [chunk async for chunk in stream] == []
+        await asyncio.sleep(0.1)
+        after = len(launched)
+        await asyncio.sleep(0.2)
+        return after, len(launched)
+
+    after, later = run(folder, work)
+    assert 0 < after == later < 100
+
+
 def test_the_loop_goes_on_while_the_engine_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_steps(monkeypatch, 0.01)
 
