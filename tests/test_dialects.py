@@ -199,6 +199,18 @@ def test_the_orders_and_frames_by_hand() -> None:
     assert DIALECTS["gemma"].encode([point]) == '```json\n[\n  {"point": [445, 635], "label": "Mt Rainier"}\n]\n```'
 
 
+def test_marks_that_a_detokenizer_leaves_out_are_not_missed() -> None:
+    """Special tokens say nothing in a decoded text: the numbers and the name asked for are enough."""
+    box = Box(0.1, 0.2, 0.3, 0.4, label="dog")
+    for name in ("internvl", "qwen2-vl"):
+        dialect = DIALECTS[name]
+        text = dialect.encode([box, box])
+        for mark in dialect.marks:
+            text = text.replace(mark, "")
+        reading = dialect.decode(text, "box", label="dog")
+        assert (reading.things, reading.is_cut) == ((box, box), False)
+
+
 def test_labels_that_a_dialect_cannot_carry_are_refused() -> None:
     for name, label in (
         ("paligemma", "cat ; dog"),

@@ -21,8 +21,6 @@ Order = Literal["xyxy", "yxyx"]
 
 NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 NO_IDS: Mapping[str, int] = {}
-LABEL_LENGTH = 64
-"""Characters of a label that the model may choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +118,8 @@ class Dialect(ABC):
     ) -> str:
         """EBNF of at most `max_objects` things, none included, each of them in range.
 
-        They are all named `label`; without one each has a short name of the model's choice, or none. `ids`: the
-        vocabulary; marks that it has are said as one token, even a special one that no text can say.
+        They are all named `label`; without one they have no names. `ids`: the vocabulary, by name; marks that it has
+        are said as one token, even a special one that no text can say.
         """
         self.check_kind(kind)
         self.check_label(label)

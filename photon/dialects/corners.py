@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from photon.dialects import ebnf
-from photon.dialects.base import LABEL_LENGTH, NUMBER, Dialect, Kind, Reader, Terms, Thing
+from photon.dialects.base import NUMBER, Dialect, Kind, Reader, Terms, Thing
 from photon.dialects.frame import Axis
 
 REF, END_REF, BOX, END_BOX = "<|object_ref_start|>", "<|object_ref_end|>", "<|box_start|>", "<|box_end|>"
@@ -19,7 +19,6 @@ _NAME = rf"{re.escape(REF)}([^<(]*){re.escape(END_REF)}"
 _CORNER = rf"\(\s*({NUMBER})\s*,\s*({NUMBER})\s*\)"
 _PIECE = re.compile(rf"{_NAME}|{_CORNER}\s*,\s*{_CORNER}")
 _PARTIAL = re.compile(r"\([-0-9.,\s]*(?:\)[\s,]*(?:\([-0-9.,\s]*)?)?$|<\|?[a-z_]*(?:\|>[^<(]*(?:<[|a-z_]*)?)?$")
-_FREE_CHARS = rf"[^<>()|\x00-\x1f\x7f]{{1,{LABEL_LENGTH}}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class CornersDialect(Dialect):
     ) -> str:
         ref, end_ref, box, end_box = (ebnf.mark(text, ids) for text in self.marks)
         values = {
-            "label": f"({ref} {_FREE_CHARS} {end_ref})?" if label is None else f"{ref} {ebnf.literal(label)} {end_ref}",
+            "label": ebnf.literal("") if label is None else f"{ref} {ebnf.literal(label)} {end_ref}",
             "box": box,
             "end_box": end_box,
             "max_objects": str(max_objects),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from photon.dialects import ebnf
-from photon.dialects.base import LABEL_LENGTH, NUMBER, Dialect, Kind, Reader, Terms, Thing
+from photon.dialects.base import NUMBER, Dialect, Kind, Reader, Terms, Thing
 from photon.dialects.frame import Axis
 from photon.results import Point
 
@@ -20,7 +20,6 @@ _STRING = r'"(?:[^"\\]|\\.)*+"'
 _OBJECT = re.compile(rf'\{{(?:[^{{}}"]|{_STRING})*+[{{}}]', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]]")
 _LABEL = re.compile(rf'"label"\s*:\s*({_STRING})', re.DOTALL)
-_FREE_LABEL = rf'(", \"label\": \"" [^"\\\x00-\x1f\x7f]{{1,{LABEL_LENGTH}}} "\"")?'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class JsonDialect(Dialect):
             "between": ebnf.literal(f",\n{self.indent}"),
             "key": ebnf.literal(f'{{"{self._key(kind)}": ['),
             "numbers": ' ", " '.join(self._rules(kind)),
-            "label": _FREE_LABEL if label is None else ebnf.literal(_said(label)),
+            "label": ebnf.literal(_said(label)),
             "more": str(max_objects - 1),
         }
         return ebnf.fill("json", values | {"x": axes[0].rule(), "y": axes[1].rule()})

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from photon.dialects import ebnf
-from photon.dialects.base import LABEL_LENGTH, Dialect, Kind, Reader, Terms, Thing
+from photon.dialects.base import Dialect, Kind, Reader, Terms, Thing
 from photon.dialects.frame import Axis
 
 _LOC = r"<loc([0-9]{4})>"
 _PARTIAL = re.compile(rf"(?:<l?o?c?[0-9]*|{_LOC}|;)\s*$")
-_FREE_LABEL = rf'(" " [^<;\x00-\x20\x7f] [^<;\x00-\x1f\x7f]{{0,{LABEL_LENGTH - 1}}})?'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ class LocDialect(Dialect):
         rules = [ebnf.any_of(list(self.marks), ids) if has_marks else f'"<loc" {axis.rule()} ">"' for axis in axes]
         values = {
             "numbers": " ".join(self._rules(kind)),
-            "label": _FREE_LABEL if label is None else ebnf.literal(_said(label)),
+            "label": ebnf.literal(_said(label)),
             "more": str(max_objects - 1),
         }
         return ebnf.fill("loc", values | {"x": rules[0], "y": rules[1]})

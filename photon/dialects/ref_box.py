@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from photon.dialects import ebnf
-from photon.dialects.base import LABEL_LENGTH, NUMBER, Dialect, Kind, Reader, Terms, Thing
+from photon.dialects.base import NUMBER, Dialect, Kind, Reader, Terms, Thing
 from photon.dialects.frame import Axis
 
 REF, END_REF, BOX, END_BOX = "<ref>", "</ref>", "<box>", "</box>"
 _PARTIAL_LIST = re.compile(r"\[[-0-9.,\s]*$")
 _PARTIAL_NAME = re.compile(r"<(?:r?e?f?|ref>[^<\[]*(?:<[^<\[]*)?)$")
-_FREE_CHARS = rf"[^<>\[\]\x00-\x1f\x7f]{{1,{LABEL_LENGTH}}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class RefBoxDialect(Dialect):
     ) -> str:
         ref, end_ref, box, end_box = (ebnf.mark(text, ids) for text in self.marks)
         values = {
-            "label": f"({ref} {_FREE_CHARS} {end_ref})?" if label is None else f"{ref} {ebnf.literal(label)} {end_ref}",
+            "label": ebnf.literal("") if label is None else f"{ref} {ebnf.literal(label)} {end_ref}",
             "box": box,
             "end_box": end_box,
             "numbers": ' ", " '.join(self._rules(kind)),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from photon.dialects import ebnf
-from photon.dialects.base import LABEL_LENGTH, NUMBER, Dialect, Kind, Reader, Terms, Thing
+from photon.dialects.base import NUMBER, Dialect, Kind, Reader, Terms, Thing
 from photon.dialects.frame import Axis
 
 NOTHING = "There are none."
@@ -19,8 +19,6 @@ _PAIR = re.compile(rf'\bx([0-9]*)="\s*({NUMBER})\s*"\s+y\1="\s*({NUMBER})\s*"')
 _TAG = re.compile(r'<points?\s(?:[^>"]|"[^"]*")*+>')
 _ALT = re.compile(r'\balt="([^"]*)"')
 _OPEN_TAG = re.compile(r"<[a-z]*$|<points?\s[^>]*$")
-_FREE_CHARS = r'[^<>"&\x00-\x1f\x7f]'
-_FREE_LABEL = rf'(" alt=\"" {_FREE_CHARS}{{1,{LABEL_LENGTH}}} "\">" {_FREE_CHARS}{{1,{LABEL_LENGTH}}} | ">")'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +40,7 @@ class TagDialect(Dialect):
     def _grammar(
         self, kind: Kind, label: str | None, max_objects: int, axes: tuple[Axis, Axis], ids: Mapping[str, int]
     ) -> str:
-        said = _FREE_LABEL if label is None else ebnf.literal(_said(label))
+        said = ebnf.literal(_said(label))
         many = rf'| "<points x1=\"" x "\" y1=\"" y "\"" p2 {said} "</points>"' if max_objects > 1 else ""
         rules = [
             rf'p{n} ::= " x{n}=\"" x "\" y{n}=\"" y "\""' + (f" p{n + 1}?" if n < max_objects else "")
