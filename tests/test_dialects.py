@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 
 import pytest
 from dialect_cases import CASES, FRAME, FRAMES, IDS, LABELS, coordinates, random_things, renamed
@@ -285,3 +286,8 @@ def test_a_vocabulary_may_spell_with_longer_pieces() -> None:
     corner_marks = {text: 300 + n for n, text in enumerate(DIALECTS["qwen2-vl"].marks)}
     assert missing_pieces(DIALECTS["qwen2-vl"], [b"(", b")", b",", *digits], corner_marks) == []
     assert "<" in missing_pieces(DIALECTS["qwen2-vl"], [b"(", b")", b",", *digits], {})
+
+
+def test_the_page_on_dialects_has_a_row_for_each() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "dialects.md").read_text(encoding="utf-8")
+    assert [name for name in DIALECTS if f"\n| `{name}` | " not in page] == []
