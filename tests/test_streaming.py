@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
@@ -21,6 +22,7 @@ from photon import (
     AsyncEngine,
     Box,
     Caption,
+    Detect,
     End,
     Engine,
     EngineError,
@@ -130,6 +132,23 @@ def test_a_closed_stream_stops_the_work(engine: Engine, monkeypatch: pytest.Monk
     after = len(launched)
     time.sleep(0.2)
     assert len(launched) == after < 100
+
+
+def test_nothing_more_comes_once_an_answer_is_cancelled(eager: Engine) -> None:
+    """Nor what was said before and has not been given out."""
+    chunks: list[Any] = []
+    has_cancelled = threading.Event()
+
+    def emit(chunk: Any) -> None:
+        chunks.append(chunk)
+        time.sleep(0.3)  # more boxes are found meanwhile
+        future.cancel()
+        has_cancelled.set()
+
+    future = eager.submit(Detect(PICTURE, "x", max_objects=20), emit=emit)
+    assert has_cancelled.wait(30)
+    eager.query(None, "x", max_tokens=1)  # is given out behind them
+    assert len(chunks) == 1
 
 
 def test_a_stream_of_a_closed_engine_ends_with_the_reason(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
