@@ -67,7 +67,7 @@ def check_is_text(rules: dict[str, Rule]) -> None:
 
 def check_counts(rules: dict[str, Rule], convert: Callable[[str], str]) -> None:
     """ConstraintError where counted repetitions come to too much. `convert` prints a regex as a grammar."""
-    _check_total(_written_out(rules, "root", {}))
+    _check_total(rules)
     check_regexes(rules, convert)
 
 
@@ -76,10 +76,14 @@ def check_regexes(rules: dict[str, Rule], convert: Callable[[str], str]) -> None
     for rule in rules.values():
         for name, text in rule.specials:
             if name == "Regex":
-                _check_total(_written_out(read_rules(convert(text)), "root", {}))
+                _check_total(read_rules(convert(text)))
 
 
-def _check_total(total: int) -> None:
+def _check_total(rules: dict[str, Rule]) -> None:
+    try:
+        total = _written_out(rules, "root", {})
+    except RecursionError:
+        raise ConstraintError(f"too many rules within each other, of {len(rules)} in all") from None
     if total > MAX_COUNTED:
         raise ConstraintError(
             f"counted repetitions may come to {MAX_COUNTED} in all, one within another multiplied, and of what most "

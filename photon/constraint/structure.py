@@ -121,8 +121,8 @@ def _of_schema(schema: SchemaLike) -> Structure:
 
 
 def _check_source(name: str, text: str, limit: int) -> None:
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise RequestError(f"{name} must be a text that is not empty, got {text!r}")
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise RequestError(f"{name} must be a text that is not empty and has no NUL, got {text!r}")
     if len(text) > limit:
         raise ConstraintError(f"{name} is too large: {len(text)} characters, {limit} may be at most")
     try:

@@ -20,6 +20,7 @@ from photon.tasks.checks import (
     check_flag,
     check_refs,
     check_stop,
+    check_takes_image,
     check_takes_refs,
     check_text,
     check_timeout,
@@ -81,18 +82,24 @@ class QueryTask(Task):
         if self.reasoning and not recipe.can_reason:
             raise RequestError(f"{recipe.name} cannot reason: ask with reasoning=False")
         check_takes_refs(recipe, self.spatial_refs)
+        check_takes_image(recipe, has_image=has_image)
 
     def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
         self.check(context.recipe, has_image=image is not None)
-        template = context.recipe.templates.query
-        tail = template.reasoning_suffix if self.reasoning else template.answer_suffix
-        assert tail is not None
-        body = fill_template(context, template, self.question, self.spatial_refs, tail)
-        prompt = build_prompt(context, image, body)
+        prompt = self._prompt(context, image)
         if self.structure is not None:
             return self._build_structured(request_id, context, prompt, self.structure)
         build = self._build_reasoning if self.reasoning else self._build_plain
         return build(request_id, context, prompt)
+
+    def _prompt(self, context: TaskContext, image: PreparedImage | None) -> Prompt:
+        if context.chat is not None:
+            return context.chat.prompt(self.question, image)
+        template = context.recipe.templates.query
+        tail = template.reasoning_suffix if self.reasoning else template.answer_suffix
+        assert tail is not None
+        body = fill_template(context, template, self.question, self.spatial_refs, tail)
+        return build_prompt(context, image, body)
 
     def _build_structured(self, request_id: int, context: TaskContext, prompt: Prompt, structure: Structure) -> Request:
         limit = min(self.max_tokens, room_after(context, prompt))
@@ -113,7 +120,7 @@ class QueryTask(Task):
             prompt=prompt,
             max_tokens=limit,
             limit_tokens=limit,
-            stop_ids=frozenset([context.recipe.ids.eos]),
+            stop_ids=frozenset(context.constraints.vocabulary.stop_ids),
             sampling=self.sampling,
             banned_ids=banned_in_answer(context.recipe),
             stop_watch=watch_stops(context, self.stop),
@@ -178,7 +185,8 @@ class QueryTask(Task):
         image: Image | None,
     ) -> QueryResult:
         """The text as it was said, blanks and all. One that was cut has no value."""
-        text = context.decode([token.id for token in tokens])
+        detokenizer = context.detokenizer()  # which takes nothing off, as `decode` may
+        text = detokenizer.push(token.id for token in tokens) + detokenizer.flush()
         return QueryResult(
             answer=text,
             constrained_by=structure.kind,
