@@ -150,7 +150,10 @@ FAMILIES = {
         },
         lambda n: ({"pixel_values": pixels(n, 1, 3, 28, 28)}, [START, *[IMAGE] * 4, END]),
     ),
-    "internvl": Family({"text_config": text("qwen2"), "vision_config": INTERN_VISION, "downsample_ratio": 0.5}, patches),
+    "internvl": Family(
+        {"text_config": text("qwen2"), "vision_config": INTERN_VISION, "downsample_ratio": 0.5},
+        patches,
+    ),
     "mistral3": Family(
         {
             "text_config": text("mistral", sliding_window=9),

@@ -214,7 +214,7 @@ def test_no_such_model(name: str) -> None:
 def test_a_hugging_face_id_with_a_revision(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, Any, bool]] = []
 
-    def download(repository: str, *, revision: Any, allow_patterns: list[str], local_files_only: bool) -> str:
+    def download(repository: str, *, revision: Any, local_files_only: bool, **_: Any) -> str:
         asked.append((repository, revision, local_files_only))
         return str(folder)
 

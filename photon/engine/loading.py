@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from PIL import Image
 
@@ -16,12 +17,12 @@ from photon.device import Device
 from photon.errors import ConfigError, ModelError
 from photon.images.crops import prepare_image
 from photon.models.base import Model
-from photon.models.recipes import Recipe
+from photon.models.recipes import PromptIds, Recipe
 from photon.models.source import ModelSource, find_model
-from photon.request import PreparedImage
+from photon.request import PreparedImage, Prompt
 from photon.runner.runner import ModelRunner
 from photon.scheduler.scheduler import Scheduler
-from photon.tasks.context import TaskContext
+from photon.tasks.context import Chat, TaskContext
 from photon.text.detokenizer import Detokenizer
 from photon.text.tokenizer import Tokenizer
 
@@ -32,15 +33,19 @@ class LoadedModel:
 
     model: Model
     context: TaskContext
-    prepare: Callable[[Image.Image], PreparedImage]
+    prepare: Callable[[Image.Image], Any]
     quantization: str
 
 
 def load_model(config: EngineConfig, device: Device) -> LoadedModel:
     """ModelError when the model is unknown, incomplete or of a family that this version does not run."""
     source = find_model(config.model, config.revision)
+    if source.recipe.family == "transformers":
+        return _load_transformers(source, config, device)
     if source.recipe.family != "moondream":
-        raise ModelError(f"{source.recipe.name} is of family {source.recipe.family!r}; this version runs moondream")
+        raise ModelError(
+            f"{source.recipe.name} is of family {source.recipe.family!r}; this version runs moondream and transformers"
+        )
     return _load_moondream(source, device, _choose_quantization(config, source.recipe, device))
 
 
@@ -84,6 +89,46 @@ def _load_moondream(source: ModelSource, device: Device, quantization: str) -> L
         )
 
     return LoadedModel(model, context, prepare, quantization)
+
+
+def _load_transformers(source: ModelSource, config: EngineConfig, device: Device) -> LoadedModel:
+    from photon.models.hf.loader import load_transformers
+    from photon.models.hf.prompts import ProcessedImage, captions_of, to_prompt
+
+    if config.quantization == "int8":
+        raise ConfigError("quantization='int8' is for models of the moondream family: leave it, or take 'none'")
+    loaded = load_transformers(source.weights, device)
+    model, processor = loaded.model, loaded.processor
+    tokenizer = Tokenizer.from_json(processor.tokenizer_json)
+    recipe = replace(
+        source.recipe,
+        ids=PromptIds(bos=loaded.stop_ids[0], eos=loaded.stop_ids[0]),
+        takes_images=model.has_vision,
+        templates=replace(
+            source.recipe.templates, query=replace(source.recipe.templates.query, needs_image=processor.needs_image)
+        ),
+    )
+    vocabulary = Vocabulary.build(
+        tokenizer.text_bytes,
+        special_ids=tokenizer.special_ids | set(loaded.stop_ids),
+        vocab_size=model.spec.vocab_size,
+        stop_ids=loaded.stop_ids,
+    )
+
+    def prompt(text: str, image: ProcessedImage | None) -> Prompt:
+        return to_prompt(model, processor(text, image and image.picture), image)
+
+    context = TaskContext(
+        recipe=recipe,
+        encode=tokenizer.encode,
+        decode=tokenizer.decode,
+        detokenizer=lambda: Detokenizer(tokenizer),
+        image_length=0,  # a picture takes as many positions as its processor says
+        max_context=model.spec.max_context,
+        constraints=ConstraintCompiler(vocabulary),
+        chat=Chat(prompt, captions_of(model)),
+    )
+    return LoadedModel(model, context, lambda picture: ProcessedImage(picture, picture.size), "none")
 
 
 def _choose_quantization(config: EngineConfig, recipe: Recipe, device: Device) -> str:

@@ -87,6 +87,7 @@ class Recipe:
     revision: str | None = None
     verified: bool = False
     tokenizer_repository: str | None = None
+    takes_images: bool = True
     quantization: str = "none"
 
     @property
@@ -146,6 +147,26 @@ def recipe_from_config(name: str, config: Mapping[str, Any]) -> Recipe:
         ids=ids,
         templates=templates,
         grammars={"point": f"point{suffix}", "detect": f"detect{suffix}"},
+    )
+
+
+def recipe_of_transformers(name: str, model_type: str) -> Recipe:
+    """Of a model in transformers' layout without a recipe: it is asked through its own chat template. Its ids and
+    whether it takes images are known, and set, when it is loaded."""
+    nothing = Template(prefix=(), suffix=())
+    return Recipe(
+        name=name,
+        description=f"a {model_type} of the transformers library",
+        family="transformers",
+        dialect="none",
+        ids=PromptIds(bos=0, eos=0),
+        templates=Templates(
+            caption={"short": (), "normal": (), "long": ()},
+            query=QueryTemplate(prefix=(), suffix=()),
+            detect=nothing,
+            point=nothing,
+        ),
+        grammars={},
     )
 
 

@@ -14,16 +14,26 @@ from typing import Any
 from photon.config import hub_offline
 from photon.datadir import models_dir
 from photon.errors import ModelError
-from photon.models.recipes import Recipe, find_recipe, list_recipes, load_recipe, recipe_from_config
+from photon.models.recipes import (
+    Recipe,
+    find_recipe,
+    list_recipes,
+    load_recipe,
+    recipe_from_config,
+    recipe_of_transformers,
+)
 
 logger = logging.getLogger("photon.models")
 
 PATTERNS = ["*.safetensors", "*.safetensors.index.json", "config.json", "tokenizer.json"]
+PROCESSOR_PATTERNS = [*PATTERNS, "*_config.json", "chat_template.*", "*.model", "vocab.*", "merges.txt"]
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """`weights` is a file or a folder; `config` the parsed config.json (empty where a repository has none)."""
+    """`weights` is a file or a folder; `config` the parsed config.json (empty where a repository has none).
+
+    Of a model in transformers' layout `weights` and `tokenizer` are its folder."""
 
     recipe: Recipe
     config: dict[str, Any]
@@ -45,7 +55,7 @@ def find_model(model: str, revision: str | None = None) -> ModelSource:
             "nor a Hugging Face id (owner/name)"
         )
     recipe = find_recipe(model, revision)
-    return _from_recipe(recipe, revision) if recipe else _from_path(_fetch(model, revision), None)
+    return _from_recipe(recipe, revision) if recipe else _from_path(_fetch(model, revision, PROCESSOR_PATTERNS), None)
 
 
 def _from_recipe(recipe: Recipe, revision: str | None) -> ModelSource:
@@ -68,7 +78,14 @@ def _from_path(path: Path, revision: str | None) -> ModelSource:
         raise ModelError(f"{path} is on this machine and has no revision {revision!r}")
     folder = path if path.is_dir() else path.parent
     config = _read_config(folder, required=True)
+    if _is_of_transformers(config):
+        return ModelSource(recipe_of_transformers(folder.name, config["model_type"]), config, folder, folder)
     return ModelSource(recipe_from_config(folder.name, config), config, path, _existing(folder / "tokenizer.json"))
+
+
+def _is_of_transformers(config: dict[str, Any]) -> bool:
+    """Whether a config.json is one of the library's own models, not of one whose code came with it (Moondream's)."""
+    return isinstance(config.get("model_type"), str) and "auto_map" not in config and "tokenizer" not in config
 
 
 def _existing_path(model: str) -> Path | None:
@@ -98,13 +115,17 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _fetch(repository: str, revision: str | None) -> Path:
+def _fetch(repository: str, revision: str | None, patterns: list[str] = PATTERNS) -> Path:
     from huggingface_hub import snapshot_download
 
     logger.info("getting %s at revision %s from Hugging Face or its cache", repository, revision or "main")
     try:
         folder = snapshot_download(
-            repository, revision=revision, allow_patterns=PATTERNS, local_files_only=hub_offline()
+            repository,
+            revision=revision,
+            allow_patterns=patterns,
+            ignore_patterns="consolidated*",  # the same weights once more, in another layout
+            local_files_only=hub_offline(),
         )
     except (OSError, ValueError) as error:  # not found, no such revision, no network, not in the cache
         at = f" at revision {revision!r}" if revision else ""

@@ -11,7 +11,7 @@ from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Request, Sampling, Token
 from photon.results import CaptionResult, FinishReason, Metrics
 from photon.tasks.base import Task
-from photon.tasks.checks import check_choice, check_image, check_stop, check_timeout, check_whole
+from photon.tasks.checks import check_choice, check_image, check_stop, check_takes_image, check_timeout, check_whole
 from photon.tasks.context import TaskContext
 from photon.tasks.logprobs import report_logprobs
 from photon.tasks.prompt import build_prompt, plain, room_after
@@ -44,6 +44,7 @@ class CaptionTask(Task):
 
     def check(self, recipe: Recipe, *, has_image: bool) -> None:
         check_image("caption", has_image=has_image)
+        check_takes_image(recipe, has_image=has_image)
         if self.length not in recipe.templates.caption:
             known = ", ".join(recipe.templates.caption)
             raise RequestError(f"{recipe.name} has no caption of length {self.length!r}; it has {known}")
@@ -51,14 +52,17 @@ class CaptionTask(Task):
     def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
         recipe = context.recipe
         self.check(recipe, has_image=image is not None)
-        prompt = build_prompt(context, image, plain(recipe.templates.caption[self.length]))
+        if context.chat is not None:
+            prompt = context.chat.prompt(context.chat.captions[self.length], image)
+        else:
+            prompt = build_prompt(context, image, plain(recipe.templates.caption[self.length]))
         limit = min(self.max_tokens, room_after(context, prompt))
         return Request(
             id=request_id,
             prompt=prompt,
             max_tokens=limit,
             limit_tokens=limit,
-            stop_ids=frozenset([recipe.ids.eos]),
+            stop_ids=frozenset(context.constraints.vocabulary.stop_ids),
             sampling=self.sampling,
             banned_ids=banned_in_answer(recipe),
             stop_watch=watch_stops(context, self.stop),

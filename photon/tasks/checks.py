@@ -97,6 +97,19 @@ def check_image(task: str, *, has_image: bool) -> None:
         raise RequestError(f"{task} needs an image, got None")
 
 
+def check_takes_image(recipe: Recipe, *, has_image: bool) -> None:
+    if has_image and not recipe.takes_images:
+        raise RequestError(f"{recipe.name} is a text model and takes no image: query it with image=None")
+
+
+def check_says_places(recipe: Recipe, task: str) -> None:
+    if task not in recipe.grammars:
+        raise RequestError(
+            f"{recipe.name} has no recipe that says how it speaks of places, so there is no {task}: "
+            "caption and query work; dialect= is not available yet"
+        )
+
+
 def check_takes_refs(recipe: Recipe, refs: Sequence[SpatialRef]) -> None:
     if refs and (recipe.ids.coord is None or recipe.ids.size is None):
         raise RequestError(f"{recipe.name} takes no spatial references: ask without spatial_refs")

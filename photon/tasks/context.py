@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from photon.constraint.compiler import ConstraintCompiler
 from photon.models.recipes import Recipe
+from photon.request import Prompt
 from photon.text.detokenizer import Detokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """How a model is asked that has a chat template of its own, not one of ids in its recipe.
+
+    `prompt` puts a text, and a prepared picture or None, through it; `captions` says what to ask for, by length.
+    """
+
+    prompt: Callable[[str, Any], Prompt]
+    captions: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +39,4 @@ class TaskContext:
     image_length: int
     max_context: int
     constraints: ConstraintCompiler
+    chat: Chat | None = None

@@ -11,7 +11,7 @@ from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Request, Role, Sampling, Token
 from photon.results import Box, DetectResult, FinishReason, Metrics
 from photon.tasks.base import Part, Task
-from photon.tasks.checks import check_image, check_timeout
+from photon.tasks.checks import check_image, check_says_places, check_timeout
 from photon.tasks.context import TaskContext
 from photon.tasks.joining import join_results
 from photon.tasks.logprobs import report_logprobs
@@ -62,6 +62,7 @@ class DetectTask(Task):
 
     def check(self, recipe: Recipe, *, has_image: bool) -> None:
         check_image("detect", has_image=has_image)
+        check_says_places(recipe, "detect")
 
     def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:
         recipe = context.recipe

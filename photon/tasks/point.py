@@ -11,7 +11,7 @@ from photon.models.recipes import Recipe
 from photon.request import PreparedImage, Request, Role, Sampling, Token
 from photon.results import FinishReason, Metrics, Point, PointResult
 from photon.tasks.base import Part, Task
-from photon.tasks.checks import SpatialRef, check_image, check_refs, check_takes_refs, check_timeout
+from photon.tasks.checks import SpatialRef, check_image, check_refs, check_says_places, check_takes_refs, check_timeout
 from photon.tasks.context import TaskContext
 from photon.tasks.joining import join_results
 from photon.tasks.logprobs import report_logprobs
@@ -60,6 +60,7 @@ class PointTask(Task):
 
     def check(self, recipe: Recipe, *, has_image: bool) -> None:
         check_image("point", has_image=has_image)
+        check_says_places(recipe, "point")
         check_takes_refs(recipe, self.spatial_refs)
 
     def build(self, request_id: int, context: TaskContext, image: PreparedImage | None) -> Request:

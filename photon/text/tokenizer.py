@@ -40,6 +40,11 @@ class Tokenizer:
             raise ModelError(f"{path}: not a tokenizer.json: {error}") from error
         if not is_tokenizer:
             raise ModelError(f"{path}: not a tokenizer.json: it has no 'model'")
+        return cls.from_json(text)
+
+    @classmethod
+    def from_json(cls, text: str) -> Tokenizer:
+        """From the text of a `tokenizer.json`."""
         return cls(Backend.from_str(text))
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -53,20 +58,33 @@ class Tokenizer:
     @cached_property
     def text_bytes(self) -> tuple[bytes, ...]:
         """What each id adds to a decoded text, as bytes; b"" for special and unused ids."""
-        if not _is_byte_level(self._backend):
+        steps = _decoder_steps(self._backend)
+        if "ByteLevel" in steps[:1]:
+            bytes_of = _piece_bytes
+        elif "ByteFallback" in steps or "Metaspace" in steps:
+            bytes_of = _sentence_piece_bytes
+        else:
             raise ModelError(
-                "the tokenizer.json is of another kind than byte-level, which alone tells its tokens' bytes"
+                "the tokenizer.json is neither byte-level nor of SentencePiece's kind, which alone tell tokens' bytes"
             )
         pieces = (self._backend.id_to_token(i) for i in range(self.num_tokens))
         return tuple(
-            b"" if piece is None or i in self.special_ids else _piece_bytes(piece) for i, piece in enumerate(pieces)
+            b"" if piece is None or i in self.special_ids else bytes_of(piece) for i, piece in enumerate(pieces)
         )
 
 
-def _is_byte_level(backend: Backend) -> bool:
-    """Whether its decoder, or the first of a sequence of decoders, is ByteLevel."""
+def _decoder_steps(backend: Backend) -> list[str]:
+    """The types of its decoder, or of those that this one is a sequence of."""
     decoder = json.loads(backend.to_str()).get("decoder") or {}
-    return "ByteLevel" in [decoder.get("type"), *(step["type"] for step in decoder.get("decoders", ())[:1])]
+    return [step["type"] for step in decoder.get("decoders", [decoder] if decoder else [])]
+
+
+def _sentence_piece_bytes(piece: str) -> bytes:
+    """U+2581 is a space; a byte that no piece holds is spelt <0xNN>. (The space that some decoders take off the very
+    beginning of a text is part of the first token's bytes here.)"""
+    if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
+        return bytes.fromhex(piece[3:5])
+    return piece.replace("\u2581", " ").encode()
 
 
 def _piece_bytes(piece: str) -> bytes:

@@ -19,7 +19,7 @@ from photon.kernels.attention import PLAIN, Attend, AttentionRule, attend_row, v
 NAME = "photon"
 KEYWORD = "photon_attend"
 LAYER_TYPES = {"full_attention", "sliding_attention"}
-# What sees itself both ways, of the families whose forward is told so by token types: the picture, or all of the prompt.
+# What sees itself both ways, in the families whose forward is told so by token types: picture or whole prompt.
 TWO_WAY = {"gemma3": "picture", "paligemma": "prompt"}
 _HARMLESS = {"position_ids", "cache_position"}  # tensors that change nothing about attention
 
@@ -56,8 +56,8 @@ def photon_attention(
 
 
 def use_photon_attention(backbone: Any, *, sees_ahead: bool) -> None:
-    """Let `backbone` attend so, and nothing around it such as a vision tower. ModelError where it lets nobody, and where
-    it looks ahead although it is of no family of which we know how (`sees_ahead`)."""
+    """Let `backbone` attend so, and nothing around it such as a vision tower. ModelError where it lets nobody, or
+    where it looks ahead and is of no family of which we know how (`sees_ahead`)."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, photon_attention)

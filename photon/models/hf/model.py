@@ -112,6 +112,7 @@ class TransformersModel:
         taken = {v for k, v in self.hf.config.to_dict().items() if k.endswith(("_token_id", "_token_index"))}
         size = self._head.weight.shape[0]
         ids = torch.tensor([i for i in range(size // 2, size) if i not in taken][:2], device=self._table.weight.device)
+        self._backbone.set_attn_implementation("eager")  # the one that does all that its family asks for
         expected = self.hf(input_ids=ids[None], use_cache=False).logits[0, -1]
         use_photon_attention(self._backbone, sees_ahead=self.hf.config.model_type in TWO_WAY)
         attend = ProbeAttend()

@@ -14,6 +14,17 @@ from photon.models.hf.attention import TWO_WAY
 from photon.models.hf.model import TransformersModel
 from photon.request import IMAGE_ID, ImageSpan, Prompt, Token
 
+CAPTIONS = {
+    "short": "Describe this image in one short sentence.",
+    "normal": "Describe this image in a few sentences.",
+    "long": "Describe this image in detail.",
+}
+
+
+def captions_of(model: TransformersModel) -> Mapping[str, str]:
+    """What to ask for, by length. PaliGemma was trained on one wording and no lengths."""
+    return dict.fromkeys(CAPTIONS, "caption en") if model.hf.config.model_type == "paligemma" else CAPTIONS
+
 
 @dataclass(slots=True, eq=False)
 class ProcessedImage:
