@@ -88,6 +88,30 @@ def test_cancelled_at_any_moment(start: Callable[..., Engine], monkeypatch: pyte
     assert not engine._pending and not engine._ticker._branches
 
 
+def test_cancelled_while_its_request_is_built(start: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it comes to the tick thread its cancel has long been heard there."""
+    engine, begun, cancelled, rows = start(), threading.Event(), threading.Event(), []
+    build, launch = QueryTask.build, ModelRunner.launch
+
+    def build_late(*arguments: Any) -> Any:
+        request = build(*arguments)
+        begun.set()
+        assert cancelled.wait(10)
+        return request
+
+    def count(self: ModelRunner, slot: int, plan: Any) -> None:
+        rows.extend(plan.rows)
+        launch(self, slot, plan)
+
+    monkeypatch.setattr(ModelRunner, "launch", count)
+    monkeypatch.setattr(QueryTask, "build", build_late)
+    future = engine.submit(LONG)
+    assert begun.wait(10) and future.cancel()
+    cancelled.set()
+    engine.query(None, "x", max_tokens=3)  # comes in behind it
+    assert {row.request.max_tokens for row in rows} == {3}
+
+
 def test_a_refused_callers_callback_does_not_run_on_the_tick_thread(start: Callable[..., Engine]) -> None:
     engine = start(num_pages=5, page_size=4)
     threads: list[str] = []
