@@ -87,12 +87,14 @@ def test_an_engine_that_ends_within_a_list_leaves_its_error_in_each_place(
 
 def test_one_ask_may_be_submitted(engine: Engine) -> None:
     assert same(engine.submit(ASKS[0]).result(30), engine.run([ASKS[0]])[0])
+    with pytest.raises(RequestError, match="a Detect holds its picture"):
+        engine.submit(ASKS[0], PICTURE)
 
 
 @pytest.mark.parametrize("wrong", ["hello", None, {"object": "x"}])
 def test_what_is_no_question_is_named_and_closing_still_works(engine: Engine, wrong: Any) -> None:
     for call in (lambda: engine.submit(wrong), lambda: engine.run([wrong])):
-        with pytest.raises(RequestError, match="Caption, Query, PointAt, Detect, Gaze or a task, got"):
+        with pytest.raises(RequestError, match="Caption, Query, Extract, PointAt, Detect, Gaze or a task, got"):
             call()
     engine.close()
 

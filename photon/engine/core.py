@@ -85,6 +85,8 @@ class EngineCore:
         `close`.
         """
         if isinstance(task, Ask):
+            if image is not None:
+                raise RequestError(f"a {type(task).__name__} holds its picture: pass no second one to submit")
             task, image = task.task(), task.image
         if not isinstance(task, Task):
             raise RequestError(f"submit takes a Caption, Query, Extract, PointAt, Detect, Gaze or a task, got {task!r}")
