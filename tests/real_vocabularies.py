@@ -37,8 +37,13 @@ def gpt2_tokenizer() -> Tokenizer:
 
 
 @cache
+def qwen3_tokenizer() -> Tokenizer:
+    return Tokenizer.from_file(QWEN3)
+
+
+@cache
 def qwen3() -> Vocabulary:
-    tokenizer = Tokenizer.from_file(QWEN3)
+    tokenizer = qwen3_tokenizer()
     return Vocabulary.build(
         tokenizer.text_bytes, special_ids=tokenizer.special_ids, vocab_size=151936, stop_ids=[151645]
     )

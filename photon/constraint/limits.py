@@ -17,7 +17,7 @@ MAX_COUNTED = 128  # what the counted repetitions of a regex or a grammar may co
 WIDE = 4  # an item that holds a class of most characters counts as so many
 
 # One token: a literal, a class, a count, the start of a lookahead, a name, or a sign.
-TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]\*?|\{\d+, (?:-1|\d+)\}|\(=|[\w.-]+|[()|,=]')
+TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]\*?|\{\d+, ?(?:-1|\d*)\}|\(=|[\w.-]+|[()|,=]')
 SPECIALS = frozenset({"Regex", "Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch"})
 
 
@@ -127,12 +127,16 @@ def _read_rule(tokens: list[str]) -> Rule:
 
 
 def _refer(rule: Rule, name: str, behind: str) -> None:
-    least, most = (1, 1)
-    if behind.startswith("{"):
-        least, most = (int(number) for number in behind[1:-1].split(", "))
+    least, most = read_count(behind) if behind.startswith("{") else (1, 1)
     rule.parts.append((name, max(least, most)))
     if least > 0:
         rule.alternatives[-1].append(name)
+
+
+def read_count(token: str) -> tuple[int, int]:
+    """(least, most) of "{2, 5}"; most is -1 where there is none, printed as "{2, -1}" and written as "{2,}"."""
+    least, most = token[1:-1].split(",")
+    return int(least), int(most or -1)
 
 
 def _first_argument(tokens: list[str], index: int) -> str:

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from photon.constraint.limits import MAX_GRAMMAR_CHARS, TOKEN
+from photon.constraint.limits import MAX_GRAMMAR_CHARS, TOKEN, read_count
 from photon.errors import ConstraintError
 
 MAX_DIGITS = 15  # of a whole number, and behind a point: what a float64 holds exactly
@@ -84,7 +84,7 @@ def readable(printed: str) -> str:
 
 def _count(token: str, most_of_none: int | None) -> str:
     """xgrammar prints "{1, -1}" for "{1,}", and does not read it."""
-    least, most = (int(number) for number in token[1:-1].split(", "))
+    least, most = read_count(token)
     if most >= 0:
         return token
     return f"{{{least},{max(least, most_of_none)}}}" if most_of_none else f"{{{least},}}"
