@@ -270,6 +270,7 @@ def test_a_loop_may_close_at_any_moment(engine: Engine, monkeypatch: pytest.Monk
 def test_cancelling_a_task_stops_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     launched = slow_steps(monkeypatch, 0.01)
     options: dict[str, Any] = {"temperature": 100.0, "seed": 1, "max_tokens": 200}
+    streams: list[AsyncStream] = []  # which keeps it from being dropped
 
     async def ask(engine: AsyncEngine) -> None:
         if how == "whole":
@@ -278,7 +279,8 @@ def test_cancelling_a_task_stops_the_work(folder: Path, monkeypatch: pytest.Monk
             asks = [Query(PICTURE, "on and on", max_tokens=200, sampling={"temperature": 100.0, "seed": 1})]
             await engine.run(asks * 200)
         else:
-            async for _ in engine.query(PICTURE, "on and on", stream=True, **options):
+            streams.append(engine.query(PICTURE, "on and on", stream=True, **options))
+            async for _ in streams[0]:
                 pass
 
     async def work(engine: AsyncEngine) -> tuple[int, int]:
