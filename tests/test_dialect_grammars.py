@@ -24,7 +24,9 @@ from dialect_cases import (
 
 from photon.constraint.compiler import ConstraintCompiler
 from photon.constraint.vocabulary import Vocabulary
-from photon.dialects.base import Dialect, Kind
+from photon.dialects.base import Dialect, Kind, Order
+from photon.dialects.frame import PIXELS, Frame
+from photon.dialects.json_list import JsonDialect
 from photon.dialects.known import DIALECTS, LOC_MARKS
 from photon.errors import ConstraintError
 from photon.request import Role
@@ -117,6 +119,20 @@ def test_numbers_out_of_range_cannot_be_said(name: str, kind: Kind, good: str, b
     assert admits(words, grammar, template.replace("@", good))
     for numbers in bad:
         assert not admits(words, grammar, template.replace("@", numbers)), numbers
+
+
+def test_each_axis_has_the_range_of_its_own_side(words: Words) -> None:
+    """In both orders: a picture of 1000 x 20 pixels has room for 900 along one side only."""
+    said: dict[Order, str] = {"xyxy": "[900, 10, 1000, 20]", "yxyx": "[10, 900, 20, 1000]"}
+    for order, numbers in said.items():
+        dialect = JsonDialect(name="own", scale=PIXELS, order=order)
+        frame = Frame(1000, 20)
+        box = Box(0.9, 0.5, 1.0, 1.0, label="cat")
+        text = dialect.encode([box], frame=frame)
+        assert numbers in text and dialect.decode(text, "box", frame=frame).things == (box,)
+        grammar = dialect.grammar("box", label="cat", max_objects=1, frame=frame)
+        swapped = said["yxyx" if order == "xyxy" else "xyxy"]
+        assert admits(words, grammar, text) and not admits(words, grammar, text.replace(numbers, swapped))
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,8 @@ def test_an_answer_that_is_cut_says_so_and_keeps_its_complete_things(dialect: Di
             assert len(dialect.decode(text[:cut], kind, label="cat", frame=FRAME).things) == ends.index(begin) + 1
         reading = dialect.decode(text[: end - 1], kind, label="cat", frame=FRAME)
         assert reading.is_cut and reading.things == whole.things[: ends.index(begin) + 1]
+    has_closing_mark = dialect.name not in ("paligemma", "qwen2-vl")
+    assert [dialect.decode(text[:end], kind, label="cat", frame=FRAME).is_cut for end in ends] == 4 * [has_closing_mark]
 
 
 @pytest.mark.parametrize(("dialect", "kind"), CASES, ids=IDS)
@@ -198,6 +200,21 @@ def test_the_orders_and_frames_by_hand() -> None:
     point = Point(0.635, 0.445, label="Mt Rainier")
     assert DIALECTS["molmo"].encode([point]) == '<point x="63.5" y="44.5" alt="Mt Rainier">Mt Rainier</point>'
     assert DIALECTS["gemma"].encode([point]) == '```json\n[\n  {"point": [445, 635], "label": "Mt Rainier"}\n]\n```'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"bbox_2d": [100, 200, 300, 400], "label": "dog"}',
+        '{"objects": [{"label": "dog", "bbox_2d": [100,200,300,400]}]}',
+        '{"answer": {"bbox_2d": ["100", "200", "300.0", "400"], "label": "dog", "score": 0.9}}',
+        'Here it is:\n\n```json\n{"label":"dog","bbox_2d":[ 100 , 200 , 300 , 400 ]}\n```\nAnything else?',
+        '[{"bbox_2d": [1, 2, 3]}, {"note": "bbox_2d [1, 2, 3, 4]"}, {"bbox_2d": [300, 400, 100, 200], "label": "dog"}]',
+    ],
+)
+def test_json_is_read_in_any_layout(text: str) -> None:
+    reading = DIALECTS["qwen3-vl"].decode(text, "box")
+    assert reading.things == (Box(0.1, 0.2, 0.3, 0.4, label="dog"),) and not reading.is_cut
 
 
 def test_marks_that_a_detokenizer_leaves_out_are_not_missed() -> None:
