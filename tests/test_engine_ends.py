@@ -20,6 +20,7 @@ from photon import Engine, EngineError, RequestError
 from photon.config import EngineConfig
 from photon.constraint.compiler import ConstraintCompiler
 from photon.device import choose_device
+from photon.engine.job import Job
 from photon.engine.loading import build_scheduler, load_model
 from photon.errors import NumericsError
 from photon.models.moondream.model import MoondreamModel
@@ -228,6 +229,19 @@ def test_an_interrupted_call_ends_its_work(start: Callable[..., Engine], monkeyp
     started = time.perf_counter()
     engine.query(None, "x", max_tokens=2)
     assert time.perf_counter() - started < 2  # 200 steps would take 4 seconds
+
+
+def test_a_call_ends_once() -> None:
+    answered, failed, cancelled = (Job(LONG, (), None) for _ in range(3))
+    answered.succeed("yes")
+    failed.fail(EngineError("first"))
+    assert cancelled.future.cancel()
+    cancelled.settle_cancelled()
+    for job in (answered, failed, cancelled):
+        job.fail(EngineError("second"))
+        job.succeed("too late")
+    assert answered.future.result() == "yes" and str(failed.future.exception()) == "first"
+    assert cancelled.future.cancelled()
 
 
 def test_a_cancelled_future_has_no_result(start: Callable[..., Engine]) -> None:

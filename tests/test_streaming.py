@@ -323,6 +323,21 @@ def test_asyncio_a_closed_stream_stops_the_work(folder: Path, monkeypatch: pytes
     assert 0 < after == later < 100
 
 
+def test_asyncio_leaving_by_an_error_fails_what_is_pending(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launched = slow_steps(monkeypatch, 0.01)
+
+    async def work() -> None:
+        async with AsyncEngine(folder, device="cpu") as engine:
+            streams.append(engine.query(PICTURE, "on", temperature=100.0, seed=1, max_tokens=200, stream=True))
+            await anext(streams[0])
+            raise ZeroDivisionError
+
+    streams: list[AsyncStream] = []
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(work())
+    assert 0 < len(launched) < 100
+
+
 def test_the_loop_goes_on_while_the_engine_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow_steps(monkeypatch, 0.01)
 
