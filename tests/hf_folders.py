@@ -66,16 +66,15 @@ def save_llama(folder: Path, *, chat: str | None = TEXT_TEMPLATE) -> Path:
 
 def _save_vision(folder: Path, model_type: str, config: dict[str, Any], words: Any, chat: str) -> Path:
     torch.manual_seed(5)
-    made = CONFIG_MAPPING[model_type](**config, tie_word_embeddings=False)
+    kind: Any = CONFIG_MAPPING[model_type]
+    made = kind(**config, tie_word_embeddings=False)
     return _save(folder, AutoModelForImageTextToText.from_config(made), words, chat)
 
 
 def save_qwen(folder: Path) -> Path:
     words, config = tokenizer(), dict(FAMILIES["qwen2_5_vl"].config)
-    names = {"image_token_id": IMAGE, "video_token_id": VIDEO, "vision_start_token_id": START}
-    config |= {
-        name: words.convert_tokens_to_ids(token) for name, token in (names | {"vision_end_token_id": END}).items()
-    }
+    tokens = {"image": IMAGE, "video": VIDEO, "vision_start": START, "vision_end": END}
+    config |= {f"{name}_token_id": words.convert_tokens_to_ids(token) for name, token in tokens.items()}
     config["text_config"] = config["text_config"] | sizes(words)
     Qwen2VLImageProcessorPil(patch_size=4, merge_size=2, min_pixels=64, max_pixels=1024).save_pretrained(folder)
     return _save_vision(folder, "qwen2_5_vl", config, words, template(START + IMAGE + END))

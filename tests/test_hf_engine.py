@@ -16,7 +16,8 @@ from hf_folders import save_llama, save_llava, save_qwen
 from PIL import Image
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
-from photon import Engine, ModelError, RequestError
+from photon import Engine, ModelError, Query, RequestError
+from photon.chunks import TextDelta
 from photon.models.hf.processor import ChatProcessor
 
 MAX_TOKENS = 9
@@ -48,19 +49,14 @@ def test_a_folder_answers_as_transformers_does(folders: dict[str, Path], name: s
     processor = ChatProcessor(folders[name], hf.config, has_vision=True)
     questions = [f"what is in picture {i}?" for i in range(len(SIZES))]
     with Engine(folders[name], pipeline_depth=depth, max_batch_size=3) as engine:
-        futures = [engine.submit(photon_query(q, picture(*size))) for q, size in zip(questions, SIZES, strict=True)]
+        asks = [Query(picture(*size), q, max_tokens=MAX_TOKENS) for q, size in zip(questions, SIZES, strict=True)]
+        futures = [engine.submit(ask) for ask in asks]
         answers = [future.result() for future in futures]
     for question, size, answer in zip(questions, SIZES, answers, strict=True):
         inputs = processor(question, picture(*size))
         assert answer.token_ids == expected(hf, inputs), (question, size)
         assert answer.metrics.prompt_tokens == inputs["input_ids"].shape[1]
     assert len({answer.token_ids for answer in answers}) == len(SIZES)
-
-
-def photon_query(question: str, image: Image.Image) -> Any:
-    from photon import Query
-
-    return Query(image, question, max_tokens=MAX_TOKENS)
 
 
 def test_a_text_model_is_asked_through_its_chat_template(folders: dict[str, Path]) -> None:
@@ -71,7 +67,7 @@ def test_a_text_model_is_asked_through_its_chat_template(folders: dict[str, Path
     with Engine(folders["llama"]) as engine:
         answer = engine.query(None, "why?", max_tokens=MAX_TOKENS)
         streamed = engine.query(None, "why?", max_tokens=MAX_TOKENS, stream=True)
-        text = "".join(chunk.text for chunk in streamed if hasattr(chunk, "text"))
+        text = "".join(chunk.text for chunk in streamed if isinstance(chunk, TextDelta))
         with pytest.raises(RequestError, match="is a text model and takes no image"):
             engine.query(picture(8, 8), "why?")
         with pytest.raises(RequestError, match="takes no image"):

@@ -11,9 +11,13 @@ from hf_models import TINY, assert_parity, text_case
 from torch import nn
 from transformers import (
     AutoModelForCausalLM,
+    CohereConfig,
     Gemma2Config,
     Gemma3TextConfig,
     GemmaConfig,
+    GPT2Config,
+    GptOssConfig,
+    GraniteConfig,
     LlamaConfig,
     MistralConfig,
     Qwen3Config,
@@ -32,6 +36,9 @@ CONFIGS = {
         **TINY, sliding_window=5, layer_types=MIXED, attn_logit_softcapping=2.0, final_logit_softcapping=3.0
     ),
     "gemma 3, window of 5": Gemma3TextConfig(**TINY, sliding_window=5, layer_types=MIXED, query_pre_attn_scalar=3),
+    "gpt 2, learned positions": GPT2Config(**TINY, n_embd=32, n_layer=3, n_head=4, n_positions=256),
+    "cohere, scaled logits": CohereConfig(**TINY, logit_scale=0.3),
+    "granite, scaled logits": GraniteConfig(**TINY, logits_scaling=3.0, embedding_multiplier=2.0),
 }
 
 
@@ -45,6 +52,11 @@ def test_says_what_generate_says(name: str) -> None:
     rng = random.Random(1)
     cases = [text_case([rng.randrange(97) for _ in range(length)]) for length in (1, 3, 4, 9, 17)]
     assert_parity(make(CONFIGS[name]), cases)
+
+
+def test_attention_sinks_are_refused() -> None:
+    with pytest.raises(ModelError, match="hands s_aux to its attention"):
+        TransformersModel(make(GptOssConfig(**TINY, num_local_experts=4, num_experts_per_tok=2)), 97)
 
 
 def test_what_keeps_keyword_arguments_to_itself_is_refused() -> None:

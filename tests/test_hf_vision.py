@@ -7,7 +7,9 @@ import pytest
 from hf_models import Case, assert_parity
 from hf_vision import FAMILIES, inputs_of, make
 
+from photon.errors import ModelError
 from photon.models.hf.model import TransformersModel
+from photon.models.hf.probe import probe_prompt
 from photon.models.hf.prompts import ProcessedImage, to_prompt
 
 # Pictures of several sizes, and none; texts before and behind them, of several lengths.
@@ -42,3 +44,16 @@ def test_a_vision_tower_keeps_its_own_attention() -> None:
     TransformersModel(hf, 97)
     assert hf.model.vision_tower.config._attn_implementation == "eager"
     assert hf.model.language_model.config._attn_implementation == "photon"
+
+
+@pytest.mark.parametrize("name", ["qwen3_vl", "paligemma 2", "idefics3"])
+def test_a_picture_that_comes_to_something_else_is_refused(name: str) -> None:
+    """The probe of a load passes for the same prompt, and not when the model's own forward reads another one."""
+    model = TransformersModel(make(name), 97)
+    inputs = inputs_of(name, 1, [5], [6, 7])
+    prompt = to_prompt(model, inputs, ProcessedImage(None, (28, 28)))
+    probe_prompt(model, prompt, inputs)
+    inputs["input_ids"] = inputs["input_ids"].clone()
+    inputs["input_ids"][0, -1] = 8
+    with pytest.raises(ModelError, match="says something else through Photon"):
+        probe_prompt(model, prompt, inputs)

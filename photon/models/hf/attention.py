@@ -10,11 +10,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from photon.errors import ModelError
-from photon.kernels.attention import PLAIN, Attend, AttentionRule, attend_row, visibility
+from photon.kernels.attention import Attend, AttentionRule
 
 NAME = "photon"
 KEYWORD = "photon_attend"
@@ -84,23 +83,3 @@ def _window(module: nn.Module, layer: int, given: int | None) -> int | None:
     if given is None and types and types[layer] == "sliding_attention":
         return config.sliding_window
     return given
-
-
-class ProbeAttend:
-    """`Attend` over the new positions alone, causal; remembers the shape [KV heads, head_dim] of each layer's keys."""
-
-    def __init__(self) -> None:
-        self.shapes: dict[int, tuple[int, int]] = {}
-
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, rule: AttentionRule = PLAIN) -> Tensor:
-        if layer in self.shapes or k.shape != v.shape or len(k) != len(q):
-            raise ModelError(f"layer {layer} shares keys and values, or has them of two sizes: Photon cannot page them")
-        self.shapes[layer] = (k.shape[1], k.shape[2])
-        mask = visibility(len(q), len(q), (), q.device, window=rule.window)
-        return attend_row(q, k, v, mask, rule)
-
-
-def is_same(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
-    """Whether two rows of logits are the same up to what sums in `dtype` are rounded by."""
-    tolerance = 1e-3 if dtype == torch.float32 else 5e-2
-    return bool((one.float() - other.float()).abs().max() <= tolerance * other.float().abs().max())

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from photon.device import Device
 from photon.errors import ModelError
 from photon.models.checkpoint import weight_files
 from photon.models.hf.model import TransformersModel
+from photon.models.hf.probe import probe_prompt
 from photon.models.hf.processor import ChatProcessor
+from photon.models.hf.prompts import ProcessedImage, to_prompt
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,16 @@ def load_transformers(folder: Path, device: Device) -> LoadedTransformers:
         raise ModelError(f"transformers cannot load {folder}: {error}") from error
     hf = hf.eval().requires_grad_(False).to(device.name)
     model = TransformersModel(hf, processor.num_tokens)
+    if has_vision:
+        _probe_picture(model, processor)
     return LoadedTransformers(model, processor, tuple(i for i in stop_ids if i < model.spec.num_tokens))
+
+
+def _probe_picture(model: TransformersModel, processor: ChatProcessor) -> None:
+    """ModelError where a picture comes to something else through Photon than through the model alone."""
+    picture = Image.radial_gradient("L").convert("RGB").resize((96, 64))
+    inputs = processor("What is this?", picture)
+    probe_prompt(model, to_prompt(model, inputs, ProcessedImage(picture, picture.size)), inputs)
 
 
 def _choose_class(folder: Path) -> tuple[Any, Any]:

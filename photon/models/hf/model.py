@@ -16,7 +16,8 @@ from torch import Tensor
 from photon.errors import ModelError
 from photon.kernels.attention import Attend
 from photon.models.base import ModelSpec
-from photon.models.hf.attention import KEYWORD, TWO_WAY, ProbeAttend, check_token_types, is_same, use_photon_attention
+from photon.models.hf.attention import KEYWORD, TWO_WAY, check_token_types, use_photon_attention
+from photon.models.hf.probe import ProbeAttend, check_same, unlike
 
 
 class TransformersModel:
@@ -34,7 +35,8 @@ class TransformersModel:
         self._head = hf.get_output_embeddings()
         if self._head is None or self._backbone is hf:
             raise ModelError(f"{type(hf).__name__} has no text backbone with a head that Photon could find")
-        check_token_types(hf.config, self._core.forward)
+        if self.has_vision:
+            check_token_types(hf.config, self._core.forward)
         self.rotary_axes = 3 if hasattr(self._core, "get_rope_index") else 1
         self.first_position = 1 if hf.config.model_type == "paligemma" else 0
         self._num_deep = _count_deepstack(hf.config)
@@ -42,6 +44,10 @@ class TransformersModel:
         self.image_id = getattr(hf.config, "image_token_id", None)
         self._num_tokens = num_tokens
         self.spec = self._probe()
+
+    @property
+    def name(self) -> str:
+        return type(self.hf).__name__
 
     @property
     def has_vision(self) -> bool:
@@ -98,10 +104,22 @@ class TransformersModel:
             return torch.arange(self.first_position, self.first_position + count)[:, None]
         return None
 
-    def _encode(self, inputs: dict[str, Tensor]) -> Tensor:
+    @torch.inference_mode()
+    def logits_by_itself(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """[V], of the word behind a prompt as its processor made it: by the model's own forward and attention."""
+        self._backbone.set_attn_implementation("eager")  # the one that does all that its family asks for
+        expected = self.hf(**self._given(inputs, _arguments(self.hf.forward) - {"labels"}), use_cache=False)
+        use_photon_attention(self._backbone, sees_ahead=self.hf.config.model_type in TWO_WAY)
+        return expected.logits[0, -1]
+
+    def _given(self, inputs: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
+        """Those of the inputs, where the model is, and as precise."""
         weight = self._table.weight
-        given = {k: v.to(weight.device) for k, v in inputs.items() if k in self.image_inputs}
-        given |= {k: v.to(weight.dtype) for k, v in given.items() if v.is_floating_point()}
+        there = {k: v.to(weight.device) for k, v in inputs.items() if k in names}
+        return {k: v.to(weight.dtype) if v.is_floating_point() else v for k, v in there.items()}
+
+    def _encode(self, inputs: dict[str, Tensor]) -> Tensor:
+        weight, given = self._table.weight, self._given(inputs, self.image_inputs)
         found = self._core.get_image_features(**given, return_dict=True)
         parts = [_flat(found.pooler_output), *map(_flat, getattr(found, "deepstack_features", None) or ())]
         return torch.cat(parts, dim=1).to(weight.dtype)
@@ -109,22 +127,19 @@ class TransformersModel:
     @torch.inference_mode()
     def _probe(self) -> ModelSpec:
         """Run two tokens both ways; the sizes that our way finds."""
-        taken = {v for k, v in self.hf.config.to_dict().items() if k.endswith(("_token_id", "_token_index"))}
+        meanings = [v for k, v in self.hf.config.to_dict().items() if k.endswith(("_token_id", "_token_index"))]
         size = self._head.weight.shape[0]
-        ids = torch.tensor([i for i in range(size // 2, size) if i not in taken][:2], device=self._table.weight.device)
-        self._backbone.set_attn_implementation("eager")  # the one that does all that its family asks for
-        expected = self.hf(input_ids=ids[None], use_cache=False).logits[0, -1]
-        use_photon_attention(self._backbone, sees_ahead=self.hf.config.model_type in TWO_WAY)
+        ids = torch.tensor(unlike(*meanings, size=size), device=self._table.weight.device)
+        expected = self.logits_by_itself({"input_ids": ids[None]})
         attend = ProbeAttend()
         positions = torch.arange(self.first_position, self.first_position + 2, device=ids.device)
         if self.rotary_axes > 1:
             positions = positions[:, None].expand(-1, self.rotary_axes)
         found = self.logits(self.forward(self.embed(ids), positions, attend)[-1:])[0]
-        name, shapes = type(self.hf).__name__, attend.shapes
+        shapes = attend.shapes
         if sorted(shapes) != list(range(len(shapes))) or len(set(shapes.values())) != 1:
-            raise ModelError(f"{name}: keys of layers {shapes} cannot be paged as one KV memory")
-        if not is_same(found, expected, self._table.weight.dtype):
-            raise ModelError(f"{name} says something else through Photon than by itself: this architecture is not run")
+            raise ModelError(f"{self.name}: keys of layers {shapes} cannot be paged as one KV memory")
+        check_same(self.name, found, expected, self._table.weight.dtype)
         num_kv_heads, head_dim = shapes[0]
         return ModelSpec(
             dim=self._table.weight.shape[1],
