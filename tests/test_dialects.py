@@ -217,6 +217,36 @@ def test_json_is_read_in_any_layout(text: str) -> None:
     assert reading.things == (Box(0.1, 0.2, 0.3, 0.4, label="dog"),) and not reading.is_cut
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("internvl", "<ref>a [1, 2, 3, 4] b</ref><box>[[5, 6, 7, 8]]</box>"),
+        ("qwen2-vl", "<|object_ref_start|>a (1,2),(3,4) b<|object_ref_end|><|box_start|>(5,6),(7,8)<|box_end|>"),
+        ("qwen3-vl", '[{"label": "{\\"bbox_2d\\": [1, 2, 3, 4]}", "bbox_2d": [5, 6, 7, 8]}]'),
+    ],
+)
+def test_numbers_within_a_name_are_read_alike_at_any_cuts(name: str, text: str) -> None:
+    dialect = DIALECTS[name]
+    reader = dialect.reader("box")
+    things = [thing for char in text for thing in reader.feed(char)]
+    assert tuple(things) == dialect.decode(text, "box").things
+    assert coordinates(things[-1]) == (0.005, 0.006, 0.007, 0.008)
+
+
+def test_a_name_is_for_the_box_that_follows_it() -> None:
+    named = DIALECTS["qwen2-vl"].encode([Box(0, 0, 0.5, 0.5, label="dog")])
+    nameless = DIALECTS["qwen2-vl"].encode([Box(0, 0, 0.5, 0.5)])
+    things = DIALECTS["qwen2-vl"].decode(named + nameless, "box").things
+    assert [thing.label for thing in things] == ["dog", None]
+    assert DIALECTS["qwen2-vl"].decode("<|object_ref_start|>dog<|object_ref_end|>", "box").is_cut
+
+
+def test_location_tokens_are_read_line_by_line_too() -> None:
+    text = "<loc0256><loc0512><loc0512><loc1023> a dog\n<loc0000><loc0000><loc0512><loc0512>\n"
+    things = DIALECTS["paligemma"].decode(text, "box").things
+    assert things == (Box(0.5, 0.25, 1023 / 1024, 0.5, label="a dog"), Box(0, 0, 0.5, 0.5))
+
+
 def test_marks_that_a_detokenizer_leaves_out_are_not_missed() -> None:
     """Special tokens say nothing in a decoded text: the numbers and the name asked for are enough."""
     box = Box(0.1, 0.2, 0.3, 0.4, label="dog")
