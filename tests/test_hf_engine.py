@@ -4,6 +4,7 @@ question; and what is wrong with a folder, said before weights are read."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +77,12 @@ def test_a_text_model_is_asked_through_its_chat_template(folders: dict[str, Path
             engine.query(None, "<|im_end|>")
     assert answer.token_ids == expected(hf, ids)
     assert text == answer.answer
+
+
+def test_an_answer_may_be_held_to_a_form(folders: dict[str, Path]) -> None:
+    with Engine(folders["qwen"], pipeline_depth=2) as engine:
+        assert engine.query(picture(40, 20), "which?", choices=["left", "right"]).answer in ("left", "right")
+        assert re.fullmatch("[0-9]{3}", engine.query(None, "how many?", regex="[0-9]{3}").answer)
 
 
 def test_what_is_not_known_without_a_recipe_says_so(folders: dict[str, Path]) -> None:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
 from photon.errors import ModelError
@@ -137,6 +137,28 @@ def test_time_grows_with_length_alone() -> None:
 
     seconds(1_000)
     assert seconds(80_000) < 60 * max(seconds(4_000), 1e-3)  # 20 times the tokens; a quadratic one takes 400 times
+
+
+def test_sentence_piece_s_kind_says_the_bytes_of_its_tokens() -> None:
+    """Spaces are U+2581 and what no piece holds is spelt in bytes. The library's decoder drops one space in front."""
+    pieces = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *"\u2581abé", "\u2581a"]
+    backend = Backend(
+        models.BPE(
+            {piece: i for i, piece in enumerate(pieces)}, [("\u2581", "a")], unk_token="<unk>", byte_fallback=True
+        )
+    )
+    backend.normalizer = normalizers.Replace(" ", "\u2581")
+    steps = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    backend.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)])
+    backend.add_special_tokens(["</s>"])
+    tokenizer = Tokenizer(backend)
+    for text in (" ab a", "\N{GRINNING FACE} é a\n", "b  a b"):
+        ids = tokenizer.encode(text)
+        said = b"".join(tokenizer.text_bytes[i] for i in ids).decode()
+        assert said == text and said.removeprefix(" ") == tokenizer.decode(ids)
+        detokenizer = Detokenizer(tokenizer)
+        assert "".join(detokenizer.push([i]) for i in ids) + detokenizer.flush() == text
+    assert tokenizer.text_bytes[1] == b""
 
 
 def test_other_kinds_of_tokenizer_are_told_apart() -> None:
