@@ -27,7 +27,7 @@ def gpt2() -> Vocabulary:
 def gpt2_tokenizer() -> Tokenizer:
     """Its ids are in the order of its merges: the 256 bytes, what each merge makes, and the end of a text."""
     lines = gzip.decompress(MERGES.read_bytes()).decode().splitlines()
-    merges = [tuple(line.split(" ")) for line in lines[1:] if line]
+    merges = [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines[1:] if line]
     pieces = [*_printed_bytes(), *(first + second for first, second in merges)]
     backend = Backend(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

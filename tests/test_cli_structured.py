@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_fake import OPENED, FakeEngine
@@ -61,7 +62,7 @@ def test_query_takes_files_of_a_schema_and_a_grammar(schema: Path, tmp_path: Pat
     ]
 
 
-def _shared() -> dict[str, object]:
+def _shared() -> dict[str, Any]:
     from dataclasses import fields
 
     from photon.request import Sampling

@@ -22,6 +22,7 @@ TRUE = {
     "point": r"^a dog at 0\.2\d+, 0\.7\d+",
     "several_labels": r"^(\w+ at 0.*\n){7}car: 2, house: 3, bus: 1, bicycle: 1$",
     "spatial_refs": r"(at .*: apple\n)+",
+    "structured": r"^a banana\? Yes\nbananas: (3|three)\ntext: \{\"fruit\": .*\ncount: \d+\n$",
     "streaming": r"(an apple at .*\n){3}done after",
 }
 

@@ -295,7 +295,8 @@ def test_check_10_what_the_tokenizer_cannot_spell_fails_before_sampling() -> Non
 
 def test_check_10_a_stream_joins_to_the_answer_and_can_be_left(engine: Engine) -> None:
     whole = engine.query(PICTURES[2], "what?", schema=ITEM)
-    *deltas, end = engine.query(PICTURES[2], "what?", schema=ITEM, stream=True)
+    chunks: list[Any] = list(engine.query(PICTURES[2], "what?", schema=ITEM, stream=True))
+    *deltas, end = chunks
     assert "".join(delta.text for delta in deltas) == whole.text == end.result.text
     assert end.result.value == whole.value
     future = engine.submit(Query(PICTURES[2], "what?", schema={"type": "string", "minLength": 5000}))

@@ -281,6 +281,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a regex unclosed": ({"regex": "[a-"}, "Unclosed"),
     "a regex with a look behind": ({"regex": "(?<=a)b"}, "does not compile"),
     "a regex of 1,000": ({"regex": ".{1,1000}"}, "counted repetitions"),
+    "words counted to 9": ({"regex": "([a-z]+ ){1,9}"}, "come to 144"),
     "a regex within a regex": ({"regex": "((a{1,20}){1,20}){1,20}"}, "8000"),
     "a regex of 10,000 characters": ({"regex": "ab" * 5000}, "too large"),
     "root ::= root": ({"grammar": "root ::= root"}, "leads back into itself"),
@@ -340,6 +341,13 @@ def test_what_is_deep_or_long_within_the_limits_is_answered(bytes_only: Constrai
     assert says(bytes_only, structure(schema={"type": "string", "minLength": 500}), '"' + "é" * 500 + '"')
     assert not says(bytes_only, structure(schema={"type": "string", "minLength": 500}), '"' + "é" * 499 + '"')
     assert says(bytes_only, structure(choices=[f"choice {i}" for i in range(256)]), "choice 255")
+
+
+def test_rules_that_double_and_double_are_read_in_no_time(bytes_only: ConstraintCompiler) -> None:
+    rules = [f"r{i} ::= r{i + 1} r{i + 1}" for i in range(25)]
+    with pytest.raises(ConstraintError, match="counted"):
+        structure(grammar="\n".join(["root ::= r0{200}", *rules, 'r25 ::= "a"'])).ebnf()
+    assert structure(grammar="\n".join(["root ::= r0{2}", *rules, 'r25 ::= "a"'])).ebnf()
 
 
 def test_the_sayable_schema_leaves_the_original_alone() -> None:

@@ -14,7 +14,8 @@ from photon.errors import ConstraintError
 
 MAX_GRAMMAR_CHARS = 65536  # of a grammar as xgrammar prints it
 MAX_COUNTED = 128  # what the counted repetitions of a regex or a grammar may come to, written out
-WIDE = 4  # an item that holds a class of most characters counts as so many
+WIDE = 4  # an item that holds a class of most characters counts as so many,
+ENDLESS = 16  # one that has no longest text as so many: within one token, there are many ways to have counted
 
 # One token: a literal, a class, a count, the start of a lookahead, a name, or a sign.
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]\*?|\{\d+, ?(?:-1|\d*)\}|\(=|[\w.-]+|[()|,=]')
@@ -30,6 +31,7 @@ class Rule:
     parts: list[tuple[str, int]] = field(default_factory=list)
     specials: list[tuple[str, str]] = field(default_factory=list)
     is_wide: bool = False
+    is_endless: bool = False
 
 
 def read_rules(ebnf: str) -> dict[str, Rule]:
@@ -46,13 +48,7 @@ def read_rules(ebnf: str) -> dict[str, Rule]:
 
 def check_can_end(rules: dict[str, Rule]) -> None:
     """ConstraintError where no text is ever whole: `root ::= "a" root`, a list that holds a list that holds a list."""
-    ending: set[str] = set()
-    while more := {
-        name
-        for name, rule in rules.items()
-        if name not in ending and any(ending.issuperset(needed) for needed in rule.alternatives)
-    }:
-        ending |= more
+    ending = _smallest({name: rule.alternatives for name, rule in rules.items()})
     if "root" not in ending:
         raise ConstraintError("nothing can be said to its end: every way through the grammar leads back into itself")
 
@@ -81,29 +77,66 @@ def check_regexes(rules: dict[str, Rule], convert: Callable[[str], str]) -> None
 
 def _check_total(rules: dict[str, Rule]) -> None:
     try:
-        total = _written_out(rules, "root", {})
+        total = _written_out(rules, _units(rules), "root", {})
     except RecursionError:
         raise ConstraintError(f"too many rules within each other, of {len(rules)} in all") from None
     if total > MAX_COUNTED:
         raise ConstraintError(
-            f"counted repetitions may come to {MAX_COUNTED} in all, one within another multiplied, and of what most "
-            f"characters match, such as '.', {WIDE} times as many; these come to {min(total, 10**9)}. Use '*' or '+', "
-            "or a schema with maxLength or maxItems, which cost nothing"
+            f"counted repetitions may come to {MAX_COUNTED} in all, one within another multiplied; what most "
+            f"characters match, such as '.', counts {WIDE} times, what itself has no end, such as '[a-z]+ ', {ENDLESS} "
+            f"times. These come to {min(total, 10**9)}. Use '*' or '+', or a schema with maxLength or maxItems, which "
+            "cost nothing"
         )
 
 
-def _written_out(rules: dict[str, Rule], name: str, known: dict[str, int]) -> int:
+def _written_out(rules: dict[str, Rule], units: dict[str, int], name: str, known: dict[str, int]) -> int:
     """Items that the counted repetitions within a rule come to. `known` holds what was counted; 0 while it is."""
     if name in known or name not in rules:
         return known.get(name, 0)
     known[name] = total = 0
     for part, count in rules[name].parts:
-        within = _written_out(rules, part, known)
+        within = _written_out(rules, units, part, known)
         if count > 1:
-            within = count * max(within, WIDE if part in rules and rules[part].is_wide else 1)
+            within = count * max(within, units.get(part, 1))
         total += within
     known[name] = total
     return total
+
+
+def _smallest(ways: dict[str, list[list[str]]]) -> set[str]:
+    """The smallest set of rules that holds each of which one way needs only rules in the set."""
+    missing: dict[tuple[str, int], int] = {}
+    waiting: dict[str, list[tuple[str, int]]] = {}
+    ready: list[str] = []
+    for name, several in ways.items():
+        for index, needed in enumerate(map(set, several)):
+            missing[name, index] = len(needed)
+            for one in needed:
+                waiting.setdefault(one, []).append((name, index))
+            if not needed:
+                ready.append(name)
+    found: set[str] = set()
+    while ready:
+        name = ready.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for way in waiting.get(name, ()):
+            missing[way] -= 1
+            if missing[way] == 0:
+                ready.append(way[0])
+    return found
+
+
+def _units(rules: dict[str, Rule]) -> dict[str, int]:
+    """What one text of each rule counts as."""
+    finite = _smallest(  # rules that have a longest text
+        {
+            name: [] if rule.is_endless else [[part for part, _ in rule.parts if part in rules]]
+            for name, rule in rules.items()
+        }
+    )
+    return {name: (WIDE if rule.is_wide else 1) if name in finite else ENDLESS for name, rule in rules.items()}
 
 
 def _read_rule(tokens: list[str]) -> Rule:
@@ -121,6 +154,7 @@ def _read_rule(tokens: list[str]) -> Rule:
             _skip_call(reading)
         elif token[0] == "[":
             rule.is_wide |= token.startswith("[^") or r"\U0010ffff" in token
+            rule.is_endless |= token.endswith("*")
         elif token[0] not in '"{(|),=':
             _refer(rule, token, tokens[index + 1] if index + 1 < len(tokens) else "")
     return rule
@@ -129,6 +163,7 @@ def _read_rule(tokens: list[str]) -> Rule:
 def _refer(rule: Rule, name: str, behind: str) -> None:
     least, most = read_count(behind) if behind.startswith("{") else (1, 1)
     rule.parts.append((name, max(least, most)))
+    rule.is_endless |= most < 0
     if least > 0:
         rule.alternatives[-1].append(name)
 
