@@ -142,9 +142,7 @@ class _Sayable:
         while isinstance(schema, dict) and "$ref" in schema:
             self._num_refs += 1
             if self._num_refs > MAX_REFS:
-                raise ConstraintError(
-                    f"$ref {schema['$ref']!r} leads in a circle, or through over {MAX_REFS} others"
-                )
+                raise ConstraintError(f"$ref {schema['$ref']!r} leads in a circle, or through over {MAX_REFS} others")
             beside = {key: value for key, value in _without_unsayable(schema).items() if key != "$ref"}
             target = look_up(self._root, schema["$ref"])
             schema = self._both(target, beside) if beside else target

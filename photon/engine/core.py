@@ -54,7 +54,7 @@ class EngineCore:
         self._workers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-image")
         # Of calls whose picture is decoded and not yet answered: two batches, and what workers have in hand.
         self._picture_places = threading.Semaphore(2 * self.config.max_batch_size + self.config.image_workers)
-        self._compilers = ThreadPoolExecutor(1, thread_name_prefix="photon-grammar")
+        self._compilers = ThreadPoolExecutor(self.config.image_workers, thread_name_prefix="photon-grammar")
         self._delivery = ThreadPoolExecutor(1, thread_name_prefix="photon-deliver")
         self._ticker = Ticker(scheduler, self._hand_over, self._fail, self._fail_pending)
         log_loaded(self.description, time.perf_counter() - started)
