@@ -200,7 +200,8 @@ class Result(ABC):
         """A copy of the picture with the answer on it. RequestError without a picture.
 
         Objects are named by their own labels, or by `label`: one name for all, a list with one for each, or "" for
-        none. Those of one name have one colour. `scores` adds what the model gave each, where it was asked for.
+        none. Those of one name have one colour. `scores` adds what the model gave each, where it was asked for. The
+        copy of a picture under 400 pixels is larger than the picture, so that names have room.
         """
         if self.image is None:
             raise RequestError("this answer has no picture to draw on: it was asked without one")
@@ -322,8 +323,10 @@ class GazeResult(Result):
 
 
 def _object(place: Point | Box, *coordinates: str) -> dict[str, Any]:
-    """The JSON shape of a point or a box."""
-    shape = {name: getattr(place, name) for name in coordinates}
+    """The JSON shape of a point or a box; a score to four places."""
+    shape: dict[str, Any] = {name: getattr(place, name) for name in coordinates}
+    if place.score is not None:
+        shape["score"] = round(place.score, 4)
     return shape if place.label is None else {**shape, "label": place.label}
 
 

@@ -140,18 +140,18 @@ def test_frozen_and_compared_by_what_they_say() -> None:
     [
         (CaptionResult("A cat.", **SHARED), {"caption": "A cat."}),
         (QueryResult("Two.", **SHARED), {"answer": "Two."}),
-        (PointResult((Point(0.5, 0.25, 0.9),), **SHARED), {"points": [{"x": 0.5, "y": 0.25}]}),
+        (PointResult((Point(0.5, 0.25, 0.9),), **SHARED), {"points": [{"x": 0.5, "y": 0.25, "score": 0.9}]}),
         (
             DetectResult((Box(0.1, 0.2, 0.3, 0.4, 0.9),), **SHARED),
-            {"objects": [{"x_min": 0.1, "y_min": 0.2, "x_max": 0.3, "y_max": 0.4}]},
+            {"objects": [{"x_min": 0.1, "y_min": 0.2, "x_max": 0.3, "y_max": 0.4, "score": 0.9}]},
         ),
         (
             PointResult((Point(0.5, 0.25, 0.9, "mug"), Point(0, 1)), **SHARED),
-            {"points": [{"x": 0.5, "y": 0.25, "label": "mug"}, {"x": 0, "y": 1}]},
+            {"points": [{"x": 0.5, "y": 0.25, "score": 0.9, "label": "mug"}, {"x": 0, "y": 1}]},
         ),
         (
             DetectResult((Box(0.1, 0.2, 0.3, 0.4, 0.9, "mug"),), **SHARED),
-            {"objects": [{"x_min": 0.1, "y_min": 0.2, "x_max": 0.3, "y_max": 0.4, "label": "mug"}]},
+            {"objects": [{"x_min": 0.1, "y_min": 0.2, "x_max": 0.3, "y_max": 0.4, "score": 0.9, "label": "mug"}]},
         ),
         (
             QueryResult("Two.", Reasoning("One, two.", (Grounding(0, 3, (Point(0.5, 0.25),)),)), **SHARED),
