@@ -343,6 +343,21 @@ def test_what_is_deep_or_long_within_the_limits_is_answered(bytes_only: Constrai
     assert says(bytes_only, structure(choices=[f"choice {i}" for i in range(256)]), "choice 255")
 
 
+def test_schemas_of_odd_parts(bytes_only: ConstraintCompiler) -> None:
+    """true as a schema, and keywords in places that no keyword gives a meaning to."""
+    for schema in (
+        {"$ref": "#/$defs/b", "type": "integer", "$defs": {"b": True}},
+        {"type": "integer", "allOf": [True, {}]},
+        {"type": "integer", "then": {"a": {"patternProperties": "integer", "properties": 5}}},
+        {"type": "integer", "required": [], "title": "?", "zork": {"$defs": []}},
+    ):
+        asked = structure(schema=schema)
+        assert says(bytes_only, asked, "12") and not says(bytes_only, asked, '"a"'), schema
+        assert asked.value_of("12") == 12
+    with pytest.raises(ConstraintError, match="no value fits"):
+        structure(schema={"allOf": [{"type": "integer"}, False]}).ebnf()
+
+
 def test_rules_that_double_and_double_are_read_in_no_time(bytes_only: ConstraintCompiler) -> None:
     rules = [f"r{i} ::= r{i + 1} r{i + 1}" for i in range(25)]
     with pytest.raises(ConstraintError, match="counted"):

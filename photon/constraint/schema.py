@@ -46,7 +46,8 @@ def read_schema(schema: str | Mapping[str, Any] | bool) -> Schema:
     except RecursionError:
         raise ConstraintError(f"the schema is nested too deeply: {MAX_SCHEMA_DEPTH} levels may be at most") from None
     except (TypeError, ValueError) as error:
-        raise ConstraintError(f"the schema is not JSON: {error}") from None
+        shown = f", got {schema[:80]!r}" if isinstance(schema, str) else ""
+        raise ConstraintError(f"the schema is not JSON: {error}{shown}") from None
     if not isinstance(copy, dict | bool):
         raise ConstraintError(f"a schema is a JSON object, got {text[:80]}")
     if copy is False:
@@ -111,7 +112,7 @@ class _Sayable:
         """What fits both."""
         second = self._resolve(second)
         if not isinstance(second, dict):
-            return first
+            second = _as_dict(second)
         second = self._without_all_of(_without_unsayable(second))
         first = self._without_all_of(self._resolve(first))
         both = dict(first)
@@ -145,6 +146,8 @@ class _Sayable:
                 raise ConstraintError(f"$ref {schema['$ref']!r} leads in a circle, or through over {MAX_REFS} others")
             beside = {key: value for key, value in _without_unsayable(schema).items() if key != "$ref"}
             target = look_up(self._root, schema["$ref"])
+            if not isinstance(target, dict):
+                target = _as_dict(target)
             schema = self._both(target, beside) if beside else target
         return schema
 
@@ -165,6 +168,13 @@ def look_up(root: Schema, ref: str) -> Schema:
 
 def _without_unsayable(schema: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key not in ONLY_CHECKED and key not in ANNOTATIONS}
+
+
+def _as_dict(schema: Any) -> dict[str, Any]:
+    """ConstraintError for what no value fits."""
+    if schema is not True:
+        raise ConstraintError(f"no value fits what must hold: {schema!r}")
+    return {}
 
 
 def _complete(schema: dict[str, Any]) -> None:
@@ -226,7 +236,7 @@ def _keywords(schema: Schema) -> Iterator[tuple[str, Any]]:
     elif isinstance(schema, dict):
         for key, value in schema.items():
             yield key, value
-            if key in (*IN_MAPPINGS, "dependentSchemas"):
+            if key in (*IN_MAPPINGS, "dependentSchemas") and isinstance(value, dict):
                 for one in value.values():
                     yield from _keywords(one)
             elif key not in ("enum", "const", "default", "examples", "required"):
@@ -243,7 +253,7 @@ def strip(schema: Schema, drop: Callable[[str, dict[str, Any]], bool]) -> Schema
     for key, value in schema.items():
         if drop(key, schema):
             continue
-        if key in (*IN_MAPPINGS, "dependentSchemas"):
+        if key in (*IN_MAPPINGS, "dependentSchemas") and isinstance(value, dict):
             kept[key] = {name: strip(one, drop) for name, one in value.items()}
         elif key in ("enum", "const", "default", "examples", "required"):
             kept[key] = value
