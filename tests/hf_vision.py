@@ -144,7 +144,7 @@ FAMILIES = {
     ),
     "gemma3": Family(
         {
-            "text_config": text("gemma3_text", sliding_window=6, layer_types=GEMMA_LAYERS),
+            "text_config": text("gemma3_text", sliding_window=6, layer_types=GEMMA_LAYERS, query_pre_attn_scalar=1),
             "vision_config": SIGLIP,
             "mm_tokens_per_image": 4,
         },

