@@ -59,7 +59,7 @@ def test_the_wheel_holds_code_and_data_and_no_more(wheel: Path) -> None:
     assert tops == {"photon", f"photon_vlm-{photon.__version__}.dist-info"}
     for path in (ROOT / "photon").rglob("*.py"):
         assert path.relative_to(ROOT).as_posix() in names
-    shipped = [*ROOT.glob("grammars/*.ebnf"), *(p for p in ROOT.glob("models/*/*") if p.is_file())]
+    shipped = [*ROOT.glob("grammars/**/*.ebnf"), *(p for p in ROOT.glob("models/*/*") if p.is_file())]
     assert {f"photon/_data/{path.relative_to(ROOT).as_posix()}" for path in shipped} == {
         name for name in names if name.startswith("photon/_data/")
     }
@@ -85,6 +85,7 @@ def test_the_metadata(wheel: Path) -> None:
         "jsonschema",
         "referencing",
         "typer",
+        "rich",
     }
 
 

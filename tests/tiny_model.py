@@ -13,7 +13,7 @@ from typing import Any
 from safetensors.torch import save_file
 
 from photon.models.moondream.config import MoondreamConfig
-from photon.models.moondream.weights import named_tensors, random_init
+from photon.models.moondream.weights import Linear, named_tensors, random_init
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = DATA / "moondream2_tiny"
@@ -73,9 +73,11 @@ def write_tiny_model(folder: Path, *, seed: int = 0, tokenizer: dict[str, Any] |
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     weights = random_init(MoondreamConfig.from_dict(config), seed)
-    weights.text.lm_head.weight.mul_(3)  # sharper logits: fewer near ties
-    weights.text.lm_head.bias[0] = 3.0  # an end now and then
-    weights.text.lm_head.bias[5] = 6.0  # an object more often
+    head = weights.text.lm_head
+    assert isinstance(head, Linear)
+    head.weight.mul_(3)  # sharper logits: fewer near ties
+    head.bias[0] = 3.0  # an end now and then
+    head.bias[5] = 6.0  # an object more often
     save_file(
         {name: tensor.contiguous() for name, tensor in named_tensors(weights).items()}, folder / "model.safetensors"
     )
