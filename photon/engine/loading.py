@@ -50,18 +50,19 @@ def load_model(config: EngineConfig, device: Device) -> LoadedModel:
 
 
 def _load_moondream(source: ModelSource, device: Device, quantization: str) -> LoadedModel:
+    from photon.models.moondream import int8
     from photon.models.moondream.config import MoondreamConfig
-    from photon.models.moondream.int8 import with_packed_products
     from photon.models.moondream.loader import load_weights
-    from photon.models.moondream.model import MoondreamModel
+    from photon.models.moondream.model import CPU_CROPS, MoondreamModel
 
     recipe = source.recipe
     sizes = MoondreamConfig.from_dict(source.config)
     tokenizer = Tokenizer.from_file(source.tokenizer)
     weights = load_weights(source.weights, sizes, device=device.name, dtype=device.dtype)
+    cpu_crops = CPU_CROPS
     if quantization == "int8":
-        weights = with_packed_products(weights)
-    model = MoondreamModel(sizes, weights, tokenizer.num_tokens, recipe.ids.coord)
+        weights, cpu_crops = int8.with_packed_products(weights), int8.CROPS
+    model = MoondreamModel(sizes, weights, tokenizer.num_tokens, recipe.ids.coord, cpu_crops)
     vocabulary = Vocabulary.build(
         tokenizer.text_bytes,
         special_ids=recipe.ids.known() | tokenizer.special_ids,

@@ -19,6 +19,7 @@ from photon.errors import ConfigError
 from photon.models.moondream.weights import Attention, Linear, Mlp, MoondreamWeights, Product, VisionBlock
 
 LEVELS = 63  # of a weight, to either side of zero
+CROPS = 1  # at once through the vision tower: each has its own scale anyway
 
 
 class Int8Linear:
@@ -35,7 +36,8 @@ class Int8Linear:
         self._packed: Any = torch.ops.quantized.linear_prepack(levels, w.bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.stack([torch.ops.quantized.linear_dynamic(crop, self._packed, False) for crop in x])
+        outs = [torch.ops.quantized.linear_dynamic(crop, self._packed, False) for crop in x]
+        return outs[0][None] if len(outs) == 1 else torch.stack(outs)
 
 
 class HalfLinear:

@@ -15,17 +15,19 @@ from photon.models.moondream.config import MoondreamConfig
 from photon.models.moondream.weights import MoondreamWeights
 from photon.request import PreparedImage
 
-CPU_CROPS = 3  # at once through the vision tower: more leave a CPU's caches, fewer leave its threads waiting
+CPU_CROPS = 3  # more leave a CPU's caches, fewer leave its threads waiting
 
 
 @dataclass(frozen=True)
 class MoondreamModel:
-    """Implements `models.base.Model`. `num_tokens` is the tokenizer's length, `coord_id` the recipe's."""
+    """Implements `models.base.Model`. `num_tokens` is the tokenizer's length, `coord_id` the recipe's. `cpu_crops` go
+    through the vision tower at once on a CPU."""
 
     config: MoondreamConfig
     weights: MoondreamWeights
     num_tokens: int
     coord_id: int | None
+    cpu_crops: int = CPU_CROPS
 
     @property
     def spec(self) -> ModelSpec:
@@ -49,7 +51,7 @@ class MoondreamModel:
         w, c = self.weights.vision, self.config.vision
         different = [image.crops[:1] if image.tiling == (1, 1) else image.crops for image in images]
         crops = torch.from_numpy(np.concatenate(different)).to(w.pos_emb.device)
-        at_once = CPU_CROPS if crops.is_cpu else len(crops)
+        at_once = self.cpu_crops if crops.is_cpu else len(crops)
         features_NPE = torch.cat(
             [vision.encode_crops(w, c, vision.normalize_crops(part, w.pos_emb.dtype)) for part in crops.split(at_once)]
         )
