@@ -23,8 +23,8 @@ class EngineConfig:
     revision          revision of a Hugging Face repository; None takes the recipe's
     device            "auto", "cpu", "cuda" or "cuda:N"
     dtype             "auto" (float32 on the CPU, bfloat16 on a GPU), "float32", "bfloat16", "float16"
-    quantization      "none", or "int8": on a CPU, the vision tower's products in 8-bit integers (faster by a quarter,
-                      and a box may differ by a pixel) and the text tower's weights in float16; "auto" takes int8
+    quantization      "none", or "int8": on a CPU, the vision tower's products in 8-bit integers (a detect is about a
+                      tenth faster, and a box may differ by a pixel) and the text tower's weights in float16; "auto" takes int8
                       where the recipe says that the model is as right with it and dtype is "auto" too
     pipeline_depth    1: commit each step before the next is launched; 2: overlap them; None takes 2 on a GPU and 1 on
                       a CPU, where there is nothing to overlap and a step more would be computed for every answer
