@@ -24,8 +24,8 @@ class EngineConfig:
     device            "auto", "cpu", "cuda" or "cuda:N"
     dtype             "auto" (float32 on the CPU, bfloat16 on a GPU), "float32", "bfloat16", "float16"
     quantization      "none", or "int8": on a CPU, the vision tower's products in 8-bit integers (a detect is about a
-                      tenth faster, and a box may differ by a pixel) and the text tower's weights in float16; "auto" takes int8
-                      where the recipe says that the model is as right with it and dtype is "auto" too
+                      tenth faster, and a box may differ by a pixel) and the text tower's weights in float16; "auto"
+                      takes int8 where the recipe says that the model is as right with it and dtype is "auto" too
     pipeline_depth    1: commit each step before the next is launched; 2: overlap them; None takes 2 on a GPU and 1 on
                       a CPU, where there is nothing to overlap and a step more would be computed for every answer
     max_batch_size    rows that decode together, 1 to 1,024
