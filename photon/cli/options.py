@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
@@ -33,7 +34,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", rich_hel
 
 
 @dataclass(frozen=True, kw_only=True)
-class SkillFlags:
+class SkillFlags(ABC):
     """What every skill takes."""
 
     images: Annotated[
@@ -120,9 +121,9 @@ class SkillFlags:
         sampling = {f.name: getattr(self, f.name) for f in fields(Sampling) if hasattr(self, f.name)}
         return {"sampling": sampling, "timeout": self.timeout}
 
+    @abstractmethod
     def ask(self, image: Any) -> Ask:
         """What is asked of `image`."""
-        raise NotImplementedError
 
 
 def takes(flags: type[Flags]) -> Callable[[Callable[[Flags], int]], Callable[..., int]]:
